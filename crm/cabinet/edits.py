@@ -18,6 +18,7 @@ from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import flash, see_other
 from crm.errors import Fault, NotFound, Stale
 from crm.json import dumps
+from crm.records.custom import fields as custom_fields
 from crm.records.custom.fields import PREFIX
 from crm.records.views import RecordView
 from crm.storage.session import current_session
@@ -105,7 +106,7 @@ def _merge(
     opened = opened_digests()
     record = labels.flat(view.noun, record)
     # Digests are of values as the view shows them, so both sides are compared in that form.
-    typed = labels.unfolded(view.show(data))
+    typed = custom_fields.by_name(view.show(data))
     edited = {
         name: data.get(name, value)
         for name, value in typed.items()

@@ -122,12 +122,6 @@ def flat(noun: str, record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **{field.name: values.get(key) for key, field in own.items()}}
 
 
-def unfolded(values: dict[str, Any]) -> dict[str, Any]:
-    """Values, with those of the tenant's own fields by their names in place of `custom`."""
-    own = {PREFIX + key: value for key, value in (values.get("custom") or {}).items()}
-    return {name: value for name, value in values.items() if name != "custom"} | own
-
-
 def hint(noun: str, name: str) -> str:
     """Return the help text below a form field; empty for a field without one."""
     if name.startswith(PREFIX):
@@ -156,8 +150,9 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
     wire = declared.wire if declared else None
     if isinstance(wire, fields.Phone):
         return formatting.phone(wire_value)
-    if isinstance(wire, (fields.Amount, fields.Price)):  # own ones are in the tenant's currency
-        return formatting.money(wire_value, None if PREFIX in name else record.get("currency"))
+    if isinstance(wire, (fields.Amount, fields.Price)):
+        own = name.startswith(PREFIX)  # which is in the tenant's currency
+        return formatting.money(wire_value, None if own else record.get("currency"))
     if isinstance(wire, fields.Number):
         return formatting.number(wire_value, exact=True)
     if isinstance(wire, fields.Boolean):

@@ -135,7 +135,8 @@ def show(id: int | str) -> dict[str, Any]:
 
 def _check(resource: str, data: dict[str, Any]) -> None:
     """Raise Invalid for a parameter or a column that the list does not have."""
-    known = MAIN_RESOURCES[resource].view.fields
+    own = {field.name for field in custom_fields.of(resource).values()}
+    known = {*MAIN_RESOURCES[resource].view.fields, *own}
     for position, name in enumerate(loads(data.get("columns") or "[]")):
         if name not in known:
             raise Invalid.field(f"columns/{position}", "unknown_field", "there is no such field")

@@ -135,8 +135,22 @@ def test_a_filter_finds_records_and_is_told(api, olena, type):
     page = olena.sees(f"/leads?{query}")
     assert "Марія" in page and "Зоряна" not in page and f">{chip} <svg" in page
     assert f'name="{query.partition("=")[0]}"' in olena.sees("/leads")
-    olena.sends("/views", {"resource": "leads", "name": "Мої", "query": query.replace(" ", "")})
-    assert "Марія" not in olena.sees("/leads?custom.x=&q=Зоряна")
+    page = olena.sees("/leads?has_custom.x=false")
+    assert "Марія" not in page and "Зоряна" in page and "Заповнено «Поле»: Ні" in page
+
+
+def test_a_view_keeps_filters_and_columns(api, olena, fields):
+    api.create("/leads", **LEAD, custom=values())
+    query = re.search(r'name="query" value="(.*?)"', olena.sees("/leads?custom.client=ТОВ Ромашка"))
+    sent = {
+        "resource": "leads",
+        "name": "Мої",
+        "query": query[1],
+        "columns": ["name", "custom.choice"],
+    }
+    page = olena.sees(olena.sends("/views", sent))
+    assert "Марія" in page and ">Дуб</td>" in page and "own-decimal" not in page
+    assert api.read("/views")[0]["query"]["custom.client"] == ["1"]
 
 
 def test_a_client_who_is_not_found_or_one_of_several_is_chosen(api, olena, fields):

@@ -16,12 +16,7 @@ from crm.cabinet.deals.deal_list import LIST
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import gettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import (
-    form_names,
-    load_record_form,
-    record_fields,
-    with_focus,
-)
+from crm.cabinet.records.record_fields import form_names, load_record, record_fields, with_focus
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import render_card
 from crm.cabinet.rendering import SELLER, Pages, confirmed, render, see_other
@@ -157,7 +152,7 @@ def _load_form(
     """Read the fields that were sent, and the client; raises Invalid."""
     form_names = [name for name in request.form if name not in (*CLIENT_FIELDS, *left_out)]
     client = _client(deal) if "client" in request.form else {}
-    return load_record_form("deal", schema, [*form_names, "custom"], **client)
+    return load_record("deal", schema, [*form_names, "custom"], **client)
 
 
 def _client(deal: dict[str, Any] | None) -> dict[str, Any]:

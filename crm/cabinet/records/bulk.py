@@ -12,6 +12,7 @@ from crm.cabinet.languages import TEXTS, gettext, ngettext
 from crm.cabinet.records.record_fields import own_value, record_fields
 from crm.cabinet.rendering import Pages, next_path, render, see_other, with_undo
 from crm.errors import Conflict, Invalid
+from crm.records.custom import fields as custom_fields
 from crm.records.custom.fields import PREFIX
 from crm.resources.bulk import work
 from crm.resources.bulk.endpoints import BULK
@@ -89,7 +90,7 @@ def describe_change(noun: str, change: dict[str, Any]) -> str:
     if action := change.get("action"):
         text = TEXTS["bulk_actions"][action]
         return gettext(text, tag=change.get("tag", ""))
-    sent, empty = labels.unfolded(change["set"]), {"assigned_to": gettext("Nobody")}
+    sent, empty = custom_fields.by_name(change["set"]), {"assigned_to": gettext("Nobody")}
     parts = (
         (name, labels.value(noun, name, value, sent) or empty.get(name, "—"))
         for name, value in sent.items()

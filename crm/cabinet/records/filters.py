@@ -19,8 +19,8 @@ from crm.cabinet.choices import clients
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.records import columns, fields, suggestions
 from crm.records.custom import fields as custom_fields
-from crm.records.custom.fields import HAS_PREFIX
-from crm.records.parameters import Parameter, Query, Since
+from crm.records.custom.fields import HAS_PREFIX, PREFIX, CustomField
+from crm.records.parameters import Query, Since
 from crm.records.queries import Filter
 from crm.resources import users
 
@@ -39,7 +39,6 @@ OWN_TEXTS = {
     "_to": N_("%(field)s to"),
     "has": N_("“%(field)s” is filled in"),
 }
-NO_ID = "0"
 Choices = Sequence[tuple[str, str]]  # (value, text)
 
 
@@ -92,10 +91,11 @@ def sent_parameters() -> list[tuple[str, str]]:
 def read_parameters(filter: Filter, sent: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The parameters as the API takes them; a source by its words is also that of its code."""
     for name, text in sent:
-        parameter = own_parameter(filter.custom_of, name)
-        if parameter and parameter.field.references == "client" and not text.isdecimal():
+        own = own_parameter(filter.custom_of, name)
+        is_client = own and own.field.references == "client" and name.startswith(PREFIX)
+        if is_client and not text.isdecimal():
             named = [one["id"] for one in clients(text) if one["name"] == text]
-            yield from ((name, id) for id in named or [NO_ID])
+            yield from ((name, id) for id in named or ["0"])  # which is nobody's
             continue
         yield name, _read_text(filter, name, text)
         if name == "source":
@@ -122,7 +122,7 @@ def describe_filter(noun: str, name: str, text: str) -> str:
     if parameter := own_parameter(f"{noun}s", name):
         if parameter.field.wire.is_range and not name.startswith(HAS_PREFIX):
             return f"{label} {_when(text)}"
-        chosen = dict(_own_field(noun, name, parameter).choices).get(text)
+        chosen = dict(filter_field(noun, name).choices).get(text)
         return f"{label}: {chosen or labels.value(noun, parameter.field.name, text, {})}"
     if name.endswith(("_since", "_until", "_before", "_from", "_to")) and name != "assigned_to":
         return f"{label} {_when(text)}"
@@ -142,6 +142,8 @@ def _when(text: str) -> str:
 def filter_field(noun: str, name: str, choices: Choices = ()) -> FilterField:
     """The field of a parameter of a list; `choices` are those of a reference."""
     label = filter_label(noun, name)
+    if parameter := own_parameter(f"{noun}s", name):
+        return _own_field(name, label, parameter.field)
     if name.endswith(("_since", "_until", "_before")) or name.startswith("expected_close_"):
         return FilterField("day", name, label)
     if name == "tag":
@@ -169,15 +171,12 @@ def own_parameter(plural: str, name: str) -> Any:
 
 def own_filters(noun: str) -> list[FilterField]:
     """The fields of the parameters of the tenant's own fields; numbers and dates have a range."""
-    return [
-        _own_field(noun, name, parameter)
-        for name, parameter in custom_fields.current().parameters.get(f"{noun}s", {}).items()
-        if not parameter.field.wire.is_range or name != parameter.field.name
-    ]
+    every = custom_fields.current().parameters.get(f"{noun}s", {}).values()
+    shown = [one.name for one in every if not one.field.wire.is_range or one.name != one.field.name]
+    return [filter_field(noun, name) for name in shown]
 
 
-def _own_field(noun: str, name: str, parameter: Parameter) -> FilterField:
-    own, label = parameter.field, filter_label(noun, name)
+def _own_field(name: str, label: str, own: CustomField) -> FilterField:
     values = [(one["key"], one["label"]) for one in own.options]
     if name.startswith(HAS_PREFIX) or isinstance(own.wire, fields.Boolean):
         values = [("true", gettext("Yes")), ("false", gettext("No"))]

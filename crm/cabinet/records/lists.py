@@ -33,12 +33,7 @@ from crm.cabinet.records.filters import (
     read_parameters,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import (
-    RecordField,
-    form_names,
-    record_fields,
-    with_focus,
-)
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.rendering import me, render
 from crm.records import pagination
 from crm.records.custom import fields as custom_fields
@@ -271,7 +266,7 @@ def _own_sorts(page: ListPage) -> Iterator[tuple[str, str]]:
             yield field.name, gettext("%(field)s, rising", field=field.label)
 
 
-def _columns(page: ListPage, own: Mapping[str, RecordField]) -> list[dict[str, Any]]:
+def _columns(page: ListPage, own: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The columns that the page shows or may show, with the address that sorts by them.
 
     own: the tenant's own fields by name, each of which may be one.

@@ -120,7 +120,7 @@ def with_focus(fields: list[RecordField], form: Form | None) -> list[RecordField
     return fields
 
 
-def load_record_form(noun: str, schema: Body, names: Iterable[str] = (), **added: Any) -> Payload:
+def load_record(noun: str, schema: Body, names: Iterable[str] = (), **added: Any) -> Payload:
     """As load_form(), with those of the tenant's own fields that were sent.
 
     A form that has `custom` among its names must have those that people are required to fill in.
@@ -178,10 +178,7 @@ def own_record_field(noun: str, field: CustomField, value: Any = None) -> Record
 
 
 def _record_field(
-    noun: str,
-    name: str,
-    choices: Sequence[tuple[str, str]] | None,
-    value: Any,
+    noun: str, name: str, choices: Sequence[tuple[str, str]] | None, value: Any
 ) -> RecordField:
     declaration = labels.declaration(noun, name)
     if name.startswith(PREFIX):

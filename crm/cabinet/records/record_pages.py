@@ -10,12 +10,7 @@ from crm.cabinet import edits, labels
 from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, coded_text, gettext
 from crm.cabinet.records.lists import ListPage, render_list, render_new
-from crm.cabinet.records.record_fields import (
-    form_names,
-    load_record_form,
-    record_fields,
-    with_focus,
-)
+from crm.cabinet.records.record_fields import form_names, load_record, record_fields, with_focus
 from crm.cabinet.rendering import SELLER, Pages, render, see_other, with_undo
 from crm.records.schemas import Body
 from crm.records.views import RecordView
@@ -61,7 +56,7 @@ def add_record_pages(
         )
 
     def change_record(id: str) -> Response:
-        data = load_record_form(noun, patch, names)
+        data = load_record(noun, patch, names)
         edits.save(view, id, data, partial(verbs.update, id))
         return see_other(path + after_edit.format(id))
 
@@ -86,7 +81,7 @@ def add_record_pages(
         @pages.post(path, page=new_record, once=True)
         def create_record() -> Response:
             schema = body or cast(Body, view.body)
-            id = verbs.create(load_record_form(noun, schema, form_names(noun, new=True)))
+            id = verbs.create(load_record(noun, schema, form_names(noun, new=True)))
             return see_other(f"{path}/{id}", coded_text("added", noun))
 
     if edit_page:

@@ -13,7 +13,7 @@ from crm.cabinet import edits, formatting, labels
 from crm.cabinet.forms import Form, load_form, wire_value
 from crm.cabinet.languages import N_, gettext, ngettext
 from crm.cabinet.records import lists
-from crm.cabinet.records.record_fields import form_names, load_record_form, record_fields
+from crm.cabinet.records.record_fields import form_names, load_record, record_fields
 from crm.cabinet.records.record_pages import add_record_pages
 from crm.cabinet.records.record_sections import timeline_of
 from crm.cabinet.rendering import SELLER, Pages, me, next_path, render, see_other, with_undo
@@ -76,7 +76,7 @@ def create_task() -> Response:
             due["due_at"] = wire_value(TASK_IN.fields["due_at"], sent, "due_at")
     # The short form of a record has few of the fields.
     names = [*request.form, "custom"] if "description" in request.form else []
-    tasks.create(load_record_form("task", TASK_IN, names, **due))
+    tasks.create(load_record("task", TASK_IN, names, **due))
     return see_other(next_path("/tasks", "back"), gettext("Task added"))
 
 

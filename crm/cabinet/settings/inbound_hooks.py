@@ -22,6 +22,7 @@ from crm.cabinet.spreadsheets.columns import is_offered
 from crm.cabinet.spreadsheets.resource_pages import column_label
 from crm.errors import Fault
 from crm.records import verbs
+from crm.records.custom import fields as custom_fields
 from crm.resources import inbound
 from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.inbound import calls, hooks, targets
@@ -182,7 +183,7 @@ def _describe(hook: dict[str, Any], call: dict[str, Any]) -> list[tuple[str, str
     record = call["record"] or {}
     return [
         (labels.field(noun, name), text)
-        for name, value in record.items()
+        for name, value in custom_fields.by_name(record).items()
         if (text := labels.value(noun, name, value, record))
         and (name == targets.NOTE_FIELD or labels.field(noun, name) != name)
     ]

@@ -155,6 +155,12 @@ def of(plural: str) -> dict[str, CustomField]:
     return current().of_resource.get(plural, {})
 
 
+def by_name(values: dict[str, Any]) -> dict[str, Any]:
+    """Values on the wire, with those of `custom` by the names of their fields in its place."""
+    own = {PREFIX + key: value for key, value in (values.get("custom") or {}).items()}
+    return {name: value for name, value in values.items() if name != "custom"} | own
+
+
 def note_change() -> None:
     """Give the catalog another name after a change of the fields; inside its transaction."""
     name = secrets.token_hex(8)

@@ -15,7 +15,7 @@ from crm.errors import Busy, Conflict, Invalid
 from crm.json import dumps, loads
 from crm.records import background, batches, verbs
 from crm.records.conditions import Condition
-from crm.records.custom.fields import PREFIX
+from crm.records.custom import fields as custom_fields
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import READ_ONLY
@@ -79,7 +79,7 @@ def run(
         raise Conflict(f"{count} records match: send this as `expect`", "count_changed")
     in_background = count > MAX_IDS
     # What is done, without values, which may name people.
-    note = sent.get("action") or ", ".join(_names(loads(sent["set"])))
+    note = sent.get("action") or ", ".join(custom_fields.by_name(loads(sent["set"])))
     details = {
         "sent": {name: value for name, value in sent.items() if name != "expect"},
         "until": until,
@@ -103,12 +103,6 @@ def run(
     refusals = loads(batch.details or "{}")["refusals"]
     changed = {"changed": batch.updated + batch.deleted, "batch_id": str(batch.id)}
     return {"count": count, **changed, **_show_refusals(refusals)}, False
-
-
-def _names(sent: dict[str, Any]) -> list[str]:
-    """The names of the fields that a request sets, of the tenant's own one by one."""
-    declared = [name for name in sent if name != "custom"]
-    return [*declared, *(PREFIX + key for key in sent.get("custom") or ())]
 
 
 def _prepare(batch: batches.Batch) -> background.Step:
