@@ -24,6 +24,7 @@ from crm.errors import StorageQuota
 from crm.outbox import deliveries, events
 from crm.outbox.call import Outcome
 from crm.records import background, batches
+from crm.records.custom import fields as custom_fields
 from crm.resources import (
     AUDITED_VIEWS,
     BLUEPRINTS,
@@ -112,6 +113,7 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _deals(app, caller, clock)
     _tasks(caller, clock)
     _notes(app, caller, taras)
+    _custom_fields(caller)
     _imports(caller)
     _new_columns(caller)
     _batches(app, caller)
@@ -124,6 +126,9 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _of_nobody(app)
     caller.add("/export-links", resource="deals", filters={"status": "won"})
     _last_day(app, caller, clock)
+    with app.tenants.session(LABEL), transaction():  # as by a process that has ended
+        execute("UPDATE custom_field SET pending_from = 0 WHERE key = 'text'")
+        custom_fields.note_change()
     return key
 
 
@@ -168,7 +173,7 @@ def _people(app: CRMApp) -> str:
         reads = ",".join(f"{noun}:read" for noun in rights.RESOURCES)
         api_keys.create("reader", reads, 1)
         shop = {"origins": "https://shop.example.ua", "source": "site-form-2"}
-        shop["form_fields"] = '["custom.wood"]'
+        shop["form_fields"] = '["custom.choice"]'
         api_keys.create("site form", "leads:create", 1, **shop)
         api_keys.create("own server's form", "leads:create", 1)
         api_keys.create("асистент", "leads:read", 1, preset=rights.ASSISTANT)
@@ -374,6 +379,45 @@ IMPORTED_FILES = {
     "leads": "external_id,name,phone\nM-1,З таблиці,0671110078\nM-2,Без телефону,\n",
     "tasks": "external_id\ttitle\tdeal_external_id\nM-1\tЗаміряти\tM-1\nM-2\t\t\n",
 }
+
+
+# A value of each type of custom fields.
+CUSTOM_VALUES = {
+    "text": "дуб",
+    "long_text": LONG,
+    "number": -12.5,
+    "money": 99.9,
+    "date": "2026-12-01",
+    "flag": True,
+    "choice": "oak",
+    "choices": ["ash", "oak"],
+    "url": "https://example.com/a",
+    "user": "2",
+    "client": "1",
+}
+
+
+def _custom_fields(caller: Caller) -> None:
+    options = [{"key": "oak", "label": "Дуб"}, {"key": "ash", "label": "Ясен", "archived": True}]
+    for place, type in enumerate(CUSTOM_VALUES):
+        field = {"label": f"Поле {type}", "key": type, "type": type, "in_list": place % 2 == 0}
+        if type.startswith("choice"):
+            field |= {"options": options, "help": "Порода.", "searched": True, "in_card": False}
+        field["filtered"] = type not in ("long_text", "url")
+        field |= {"in_form": place > 0, "required_in_workspace": type == "flag"}
+        caller.add("/fields", resource="leads", **field)
+    caller.do("PATCH", "/leads/1", {"custom": CUSTOM_VALUES})
+    for plural, id in (("clients", 1), ("deals", 4), ("products", 2), ("tasks", 1)):
+        caller.add("/fields", resource=plural, label="Код", key="code", type="text", filtered=True)
+        caller.do("PATCH", f"/{plural}/{id}", {"custom": {"code": "ї-1"}})
+    deleted, retired = (
+        caller.add("/fields", resource="leads", label=key, key=key, type="text")
+        for key in ("deleted", "retired")
+    )
+    caller.do("PATCH", "/leads/1", {"custom": {"retired": "є", "deleted": "і"}})
+    for id in (retired, deleted):
+        caller.do("POST", f"/fields/{id}/retire")
+    caller.do("DELETE", f"/fields/{deleted}")
 
 
 def _imports(caller: Caller) -> None:
