@@ -229,10 +229,7 @@ def _checksum(body: str) -> str:
     return digits
 
 
-custom_fields.uses["website_form"] = """
-    SELECT id, name, 'leads', form_fields FROM api_key
-    WHERE form_fields IS NOT NULL AND revoked_at IS NULL
-"""
+custom_fields.uses["api_key"] = "CASE WHEN revoked_at IS NULL THEN 'leads' END", "form_fields"
 
 
 @sweeps.register

@@ -162,9 +162,7 @@ def _require_free_name(name: str, resource: str, user_id: int) -> None:
 
 
 erasure.register_deletion("views", "saved_view", "name", "query")
-custom_fields.uses["saved_view"] = """
-    SELECT id, name, resource, coalesce(query, '') || coalesce(columns, '') FROM saved_view
-"""
+custom_fields.uses["saved_view"] = "resource", "query", "columns"
 
 SAVED_VIEW, SAVED_VIEW_IN, SAVED_VIEW_PATCH = declare_views(SavedView, noun="view")
 

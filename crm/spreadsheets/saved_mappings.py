@@ -15,7 +15,7 @@ SAVE = """
     ON CONFLICT (noun, header) DO UPDATE SET name = excluded.name, mapping = excluded.mapping,
         user_id = excluded.user_id, updated_at = excluded.updated_at
 """
-custom_fields.uses["import_mapping"] = "SELECT id, name, noun || 's', mapping FROM column_mapping"
+custom_fields.uses["column_mapping"] = "noun || 's'", "mapping"
 
 
 def find(resource: ImportableResource, header: Sequence[str]) -> tuple[str, ImportOptions] | None:

@@ -65,10 +65,10 @@ def test_what_names_a_field_is_told(crm, api, wood):
         api_keys.create("Site", "leads:create", 1, form_fields='["custom.wood"]')
     used_by = api.delete(f"/fields/{wood}").json["used_by"]
     assert sorted((one["what"], one["name"]) for one in used_by) == [
-        ("import_mapping", "Ash"),
+        ("api_key", "Site"),
+        ("column_mapping", "Ash"),
         ("saved_view", "View 0"),
         ("saved_view", "View 1"),
-        ("website_form", "Site"),
     ]
 
 

@@ -128,8 +128,8 @@ class Catalog:
         }
 
 
-# What names fields of a tenant: by what it is called, the SQL of its id, name, resource, and texts.
-uses: dict[str, str] = {}
+# What names fields of a tenant: by table, SQL of the plural of their records, and columns with it.
+uses: dict[str, tuple[str, ...]] = {}
 
 NO_FIELDS = Catalog()
 _catalogs: dict[str | None, Catalog] = {None: NO_FIELDS}  # by their names

@@ -171,7 +171,7 @@ def take_back(field: CustomFieldRecord) -> None:
     sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE deleted_at IS NULL AND {has_value} LIMIT 1"
     if row(sql, params):
         raise Conflict("records have values of it", "field_in_use")
-    field.save_changes({"retired_at": now(), "deleted_at": now()})
+    field.save_changes({"retired_at": now(), "deleted_at": now(), "pending_from": None})
     custom_fields.note_change()
 
 

@@ -45,9 +45,11 @@ def users_of(field: CustomFieldRecord) -> list[dict[str, Any]]:
     """What names a field by its key: [{what, id, name}], such as a saved view."""
     name = re.compile(rf'"(client\.)?[-a-z_]*custom\.{field.key}(_from|_to)?"')
     return [
-        {"what": what, "id": str(id), "name": title}
-        for what, sql in custom_fields.uses.items()
-        for id, title, plural, text in rows(sql)
-        for of_client in {match[1] for match in name.finditer(text)}
+        {"what": table, "id": str(id), "name": title}
+        for table, (plural_sql, *columns) in custom_fields.uses.items()
+        for id, title, plural, *texts in rows(
+            f"SELECT id, name, {plural_sql}, {', '.join(columns)} FROM {table}"
+        )
+        for of_client in {match[1] for text in texts for match in name.finditer(text or "")}
         if field.resource == ("clients" if of_client else plural)
     ]

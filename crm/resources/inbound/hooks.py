@@ -191,10 +191,7 @@ def hash_token(token: str) -> str:
     return tokens.digest(token).hex()
 
 
-custom_fields.uses["inbound_hook"] = """
-    SELECT id, name, CASE target WHEN 'call' THEN 'tasks' ELSE target || 's' END,
-        coalesce(mapping, '') || coalesce(defaults, '')
-    FROM inbound_hook
-"""
+PLURAL = "CASE target WHEN 'call' THEN 'tasks' ELSE target || 's' END"
+custom_fields.uses["inbound_hook"] = PLURAL, "mapping", "defaults"
 
 HOOK, HOOK_IN, HOOK_PATCH = declare_views(InboundHook)
