@@ -40,10 +40,12 @@ def person(crm, api, monkeypatch):
     """Ids of a person's records in acme, and of some of others; each is indexed at once."""
     monkeypatch.setattr(search_index, "ROWS_AT_ONCE", 1)
     api.create("/webhooks", url="https://erp.example.com/crm")
+    text = {"type": "text", "filtered": True, "searched": True}
+    api.create("/fields", resource="clients", label="Nick", **text)
     ids = {"client": api.create(
         "/clients", name=MARK, phone=PHONE, email=EMAIL, address="Sichovykh 1", comment=MARK,
         tax_number="88776655", external_id=f"1C {MARK}", tags=[MARK], extra={"who": MARK},
-        website="https://qvitkova.example.com",
+        website="https://qvitkova.example.com", custom={"nick": MARK},
         contacts=[{"name": f"Son of {MARK}", "phone": OTHER_PHONE, "comment": MARK}],
     )}  # fmt: skip
     ids["lead"] = api.create("/leads", name=MARK, email=EMAIL, comment=MARK)
