@@ -6,6 +6,7 @@ import pytest
 
 from crm.access import api_keys
 from crm.records import many_records
+from crm.resources.bulk import work
 from crm.resources.custom_fields import adoption, values
 from crm.resources.products.record import Product
 from crm.spreadsheets import find_resource, saved_mappings
@@ -15,6 +16,7 @@ from crm.storage.session import execute, rows, transaction
 from tests.conftest import Api, key_for
 from tests.resources.refusals import conflict, faults
 from tests.resources.test_custom_fields import BUDGET, LEAD, WOOD
+from tests.waiting import wait_for
 
 DAY = 86_400
 
@@ -167,6 +169,18 @@ def test_a_value_of_the_field_stays_and_the_undo_puts_extra_back(api, wood):
     assert undo(api, answer["batch_id"])["reversed"] == 1
     assert [(one["custom"], one["extra"]) for one in api.read("/leads")] == before
     assert api.read("/leads?custom.wood=oak") == []
+
+
+def test_many_values_are_moved_in_the_background(api, wood, monkeypatch):
+    monkeypatch.setattr(work, "MAX_IDS", 2)
+    for value in ("oak", "elm", "ash"):
+        api.create("/leads", **LEAD, extra={"w": value})
+    answer = api.post(f"/fields/{wood}/adopt", {"from_extra": "w"})
+    assert answer.status_code == 202
+    path = f"/batches/{answer.json['batch_id']}"
+    wait_for(lambda: api.read(path)["state"] == "done", 30)
+    batch = api.read(path)
+    assert (batch["updated"], batch["note"]) == (2, "adopt; refused: invalid_choice 1")
 
 
 def test_what_did_not_fit_a_field_when_it_came_is_moved_when_it_does(crm, api, wood):

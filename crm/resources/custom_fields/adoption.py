@@ -73,15 +73,15 @@ def _change(plural: str, sent: dict[str, Any]) -> Callable[[Any], None]:
 
     def move(one: Any) -> None:
         extra = _flat(one.extra)
-        value = extra.get(name)
-        if value is not None and key in loads(one.custom or "{}"):
+        if (value := extra.get(name)) is None:
+            return
+        if key in loads(one.custom or "{}"):
             raise Conflict("the record has a value of the field", "has_value")
-        if value is not None:
-            moved = {"custom": {key: _read(field, value)}, "extra": {name: None}}
-            if name.startswith(PREFIX):
-                is_last = sum(other.startswith(PREFIX) for other in extra) == 1
-                moved["extra"] = {"custom": None if is_last else {name.removeprefix(PREFIX): None}}
-            verbs.patch(one, patch.parse(moved))
+        rest: dict[str, Any] = {name: None}
+        if name.startswith(PREFIX):
+            is_last = sum(other.startswith(PREFIX) for other in extra) == 1
+            rest = {"custom": None if is_last else {name.removeprefix(PREFIX): None}}
+        verbs.patch(one, patch.parse({"custom": {key: _read(field, value)}, "extra": rest}))
 
     return move
 
