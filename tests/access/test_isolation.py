@@ -205,8 +205,9 @@ def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
             sql = f"SELECT id FROM {table} WHERE {where} LIMIT 1"
             ((id,),) = read_rows(app.tenants, label, sql)
             if path.endswith("/restore"):
+                column = "retired_at" if table == "custom_field" else "deleted_at"
                 with app.tenants.session(label), transaction():
-                    execute(f"UPDATE {table} SET deleted_at = ? WHERE id = ?", (now(), id))
+                    execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (now(), id))
         results[kind]["id"] = str(id)
     return results
 
