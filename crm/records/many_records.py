@@ -117,9 +117,8 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
 
 def _search_texts(record: type[SoftDeletedRecord], many: Sequence[dict[str, Any]]) -> list[str]:
     names, plural = searched_columns(record), f"{record.noun}s"
-    return folding.fold_many(
-        [
-            [*map(values.get, names), *custom_values.search_texts(plural, values.get("custom"))]
-            for values in many
-        ]
-    )
+    texts: list[list[Any]] = [[values.get(name) for name in names] for values in many]
+    for own, values in zip(texts, many, strict=True):
+        if custom := values.get("custom"):
+            own += custom_values.search_texts(plural, custom)
+    return folding.fold_many(texts)
