@@ -69,7 +69,9 @@ def money(value: Any, currency: str | None = None) -> str:
     """An amount with its currency, kopecks only where there are any."""
     if value is None:
         return ""
-    return _written_money(str(value), currency or tenant.currency(), get_locale())
+    if not currency:  # kept for the request: rows of lists have amounts of own fields
+        currency = g.currency = g.get("currency") or tenant.currency()
+    return _written_money(str(value), currency, get_locale())
 
 
 @lru_cache(maxsize=1000)

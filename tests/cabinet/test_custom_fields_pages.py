@@ -4,11 +4,14 @@ import re
 
 import pytest
 
+from crm.records.custom import fields as custom_fields
 from crm.resources import users
+from crm.storage import session
+from tests.cabinet.test_page_costs import counted_calls
 from tests.cabinet.test_pages import check
 from tests.chromium import NARROW, WIDE, log_in
 from tests.conftest import OLENA, TARAS, Api
-from tests.page_client import Person
+from tests.page_client import Person, hidden
 
 LEAD = {"name": "Марія", "phone": "+380671234567"}
 OPTIONS = [
@@ -97,6 +100,16 @@ def test_a_form_has_a_field_of_each_type_and_keeps_what_is_not_edited(api, olena
     del sent["custom.text"]
     olena.sends("/leads/1/edit", sent)
     assert read(api).keys() == values().keys() - {"date", "client"}
+
+
+def test_a_value_that_two_people_edit_is_saved_by_the_second_who_insists(api, olena, fields):
+    api.create("/leads", **LEAD, custom={"choice": "oak", "number": 5})
+    form = olena.form_as_it_is("/leads/1/edit") | {"custom.number": "7"}
+    api.patch("/leads/1", {"custom": {"number": 6}})
+    page = olena.post("/leads/1/edit", form)
+    assert page.status_code == 422 and "Хтось інший змінив це на «6»." in page.text
+    olena.sends("/leads/1/edit", form | {"shown": hidden(page.text, "shown")})
+    assert read(api) == {"choice": "oak", "number": 7}
 
 
 def test_what_is_not_filled_in_is_nothing(api, olena, fields):
@@ -252,13 +265,26 @@ def test_a_seller_sets_them_and_keeps_what_cannot_be_chosen(crm, api, fields):
     }
 
 
-def test_a_tenant_without_fields_pays_nothing(api, olena, fields):
-    """No markup; that there is no query is shown by test_page_costs.py."""
+def test_a_tenant_without_fields_pays_no_query_and_no_markup(api, olena):
     api.create("/leads", **LEAD)
-    for id in fields.values():
-        api.post(f"/fields/{id}/retire")
     for path in ("/leads", "/leads/1", "/leads/1/edit", "/leads/new"):
-        assert "custom." not in olena.sees(path) and "bulk-own" not in olena.page.text
+        with counted_calls() as calls:
+            page = olena.sees(path)
+        assert calls[custom_fields.current.__code__]
+        assert not calls[custom_fields._read.__code__] + calls[custom_fields._read_digest.__code__]
+        assert "custom." not in page and "own" not in re.findall(r'(?:id|name)="([^"]*)"', page)
+
+
+def test_rows_of_a_list_cost_no_query_each(api, olena, fields):
+    counts = set()
+    for rows in (2, 3):
+        while len(api.read("/leads")) < rows:
+            api.create("/leads", **LEAD, custom=values())
+        query = "&".join(f"columns=custom.{type}" for type in TYPES)
+        with counted_calls() as calls:
+            olena.sees(f"/leads?{query}")
+        counts.add(sum(calls[one.__code__] for one in (session.row, session.rows)))
+    assert len(counts) == 1
 
 
 @pytest.mark.parametrize(
