@@ -128,9 +128,8 @@ def _merge(
         shown = " ".join(f"{name}:{digest}" for name, digest in opened.items())
         raise Overtaken([*_faults(view.table, record, conflicting)], {"shown": shown})
     others = [name for name in changed_by_others if name not in edited]
-    own = {name: edited.pop(name) for name in typed if name.startswith(PREFIX) and name in edited}
-    if own:
-        own = {name.removeprefix(PREFIX): value for name, value in own.items()}
+    names = [name for name in edited if name.startswith(PREFIX)]
+    if own := {name.removeprefix(PREFIX): edited.pop(name) for name in names}:
         edited["custom"] = dumps(own).decode()
     return edited, others
 

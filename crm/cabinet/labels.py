@@ -124,8 +124,6 @@ def flat(noun: str, record: dict[str, Any]) -> dict[str, Any]:
 
 def hint(noun: str, name: str) -> str:
     """Return the help text below a form field; empty for a field without one."""
-    if name.startswith(PREFIX):
-        return declaration(noun, name).help or ""
     hints = TEXTS["hints"]
     text = hints.get(noun, {}).get(name) or hints["all"].get(name)
     return gettext(text) if text else ""
