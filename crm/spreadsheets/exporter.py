@@ -165,8 +165,8 @@ def _own_writers(
     for place, column in enumerate(columns):
         if column.shows and not may_read(column.shows):
             # The id of a user has no column of its own, other records' ids have one beside this.
-            has_id = column.shows != "users" and not column.custom
-            writers[place] = (lambda _: "") if has_id else str
+            has_no_id = column.shows == "users" or column.custom
+            writers[place] = str if has_no_id else lambda _: ""
         elif column.name in names:
             writers[place] = cache(names[column.name])  # few are named, again and again
     return list(writers.items())

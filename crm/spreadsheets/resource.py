@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from crm.access import rights
 from crm.errors import Fault, FaultCollector, Invalid
@@ -31,8 +31,6 @@ from crm.values.folding import fold
 SOURCE_TENANT = "source_tenant"
 ERROR_COLUMN = "error"  # the first column of a file of rejected rows
 MAX_TENANTS = 100  # whose columns, and what is made of them, a process remembers of a resource
-
-AnyResource = TypeVar("AnyResource", bound="ImportableResource")
 
 
 class RowFault(NamedTuple):
@@ -298,7 +296,7 @@ class ImportableResource:
 
 
 @lru_cache(maxsize=MAX_TENANTS)
-def _of_tenant(resource: AnyResource, catalog: Catalog) -> AnyResource:
+def _of_tenant(resource: Any, catalog: Catalog) -> Any:
     # One that has such columns is for one file, and stays as it is.
     own_fields = catalog.of_resource[resource.plural].values()
     return resource if resource.custom_columns else type(resource)([*own_fields])

@@ -321,6 +321,9 @@ def test_an_owner_makes_a_new_field_of_a_column(crm, olena, manager):
     # The choice that is kept names the field; the next file needs no person.
     path = sends_file(manager, "leads", WOODS.replace("Олена", "Ігор"))
     assert counts(manager.sees(path))["created"] == 4
+    manager.sends(path)
+    page = olena.sees(olena.sends("/leads/batches/1/undo", {}))
+    assert 'href="/settings/fields"' in page and "відтоді з цим працювали" in page
 
 
 def test_a_kept_choice_names_the_columns_whose_field_has_gone(crm, olena):

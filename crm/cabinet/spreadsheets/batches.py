@@ -19,7 +19,8 @@ from crm.errors import Conflict, CRMError
 from crm.resources.batches import undo
 from crm.resources.batches.endpoints import BATCH, kept_response
 
-PATHS = {"user": "/settings/users", "stage": "/settings/pipelines"}  # of those without a page
+# Of those without a page.
+PATHS = {"user": "/settings/users", "stage": "/settings/pipelines", "field": "/settings/fields"}
 MAX_UNDONE_AT_ONCE = 1000  # records, within a request
 
 pages = Pages("batches")

@@ -166,12 +166,12 @@ def create(data: dict[str, Any]) -> int:
 
 
 def take_back(field: CustomFieldRecord) -> None:
-    """Delete a field that an import has added. Raises Conflict `field_in_use`."""
-    has_value, params = values.has_key("custom", field.key)
-    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE deleted_at IS NULL AND {has_value} LIMIT 1"
-    if row(sql, params):
-        raise Conflict("records have values of it", "field_in_use")
-    field.save_changes({"retired_at": now(), "deleted_at": now(), "pending_from": None})
+    """Delete a field that an import has added. Raises Conflict `in_use`."""
+    # Every key stands so in the JSON text, and no value does.
+    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE replace(custom, ?, '') <> custom"
+    if row(f"{sql} AND deleted_at IS NULL LIMIT 1", (f'"{field.key}":',)):
+        raise Conflict("records have values of it", "in_use")
+    field.save_changes({"retired_at": now(), "deleted_at": now()})
     custom_fields.note_change()
 
 
