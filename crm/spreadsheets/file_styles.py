@@ -46,7 +46,8 @@ class FileStyle:
 
     def header(self, column: FileColumn) -> str:
         """The header of a column."""
-        return labels.header(column.name, column.label, self.language)
+        text = labels.header(column.name, column.label, self.language)
+        return text if self.is_workbook else guard(text)
 
     def columns(self, noun: str, columns: Iterable[FileColumn]) -> list[FileColumn]:
         """The columns of a noun, with cells in this style; of a workbook they are typed later."""

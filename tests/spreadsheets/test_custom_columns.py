@@ -135,6 +135,8 @@ def test_an_export_is_sorted_by_an_own_number(api):
     for sort, ids in (("custom.budget", "1432"), ("-custom.budget", "3412")):
         rows = exported(api, "leads", f"?sort={sort}")
         assert [row["id"] for row in rows] == [*ids], sort
+    rows = exported(api, "leads", "?sort=-custom.budget&custom.budget_from=9")
+    assert [row["custom.budget"] for row in rows] == ["100", "9"]
 
 
 # Files of other programs
@@ -277,3 +279,24 @@ def test_a_wrong_definition_is_told_at_its_column(api, definition, code):
     answer = load(api, "leads", PEOPLE, TO_NEW | {"Порода": {"new_field": definition}})
     ((pointer, told),) = faults(answer)
     assert (pointer.startswith("/mapping/Порода"), told) == (True, code)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("style", STYLES[-4:])
+def test_labels_that_others_have_and_formulas_are_headers_too(api, style):
+    for label in ("Телефон", "Телефон", "phone", "=1+1", "'x", "Source"):
+        api.create(
+            "/fields",
+            resource="leads",
+            key=f"f{len(api.read('/fields'))}",
+            label=label,
+            type="text",
+        )
+    custom = {f"f{n}": f"v{n}" for n in range(6)}
+    id = api.create("/leads", **NEW["leads"], custom=custom)
+    data = export(api, "leads", style).data
+    api.patch(f"/leads/{id}", {"custom": None})
+    assert report(api, send(api, "leads", data))["updated"] == 1
+    assert api.read(f"/leads/{id}")["custom"] == custom
+    if style.startswith("for="):
+        assert not [name for name in csv_rows(data)[0] if name.startswith("=")]

@@ -10,9 +10,10 @@ from crm.cabinet.rendering import MANAGER, OWNER, Pages, me
 from crm.cabinet.spreadsheets.resource_pages import resource_page
 from crm.records import fields
 from crm.resources import export_links
-from crm.spreadsheets import csv_format, find_resource, labels
+from crm.spreadsheets import csv_format, find_resource
 from crm.spreadsheets.csv_columns import FileColumn
 from crm.spreadsheets.exporter import csv_response, export_filter_of, export_response
+from crm.spreadsheets.file_styles import FileStyle
 from crm.spreadsheets.resource import SOURCE_TENANT
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session
@@ -44,7 +45,7 @@ def download_sample(plural: str) -> Response:
     """A file for a spreadsheet with the columns that people fill in by hand."""
     resource = find_resource(plural)
     columns = [column for column in resource.all_columns if _is_for_people(column)]
-    header = [labels.header(column.name, column.label, language()) for column in columns]
+    header = [FileStyle(language()).header(column) for column in columns]
     row = [_example(column) for column in columns]
     data = csv_format.write(header, [row], excel=True, text_columns=resource.text_columns)
     return csv_response(f"{plural}-sample.csv", data)

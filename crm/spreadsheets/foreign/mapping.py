@@ -8,6 +8,7 @@ import re
 from collections.abc import Container, Sequence
 
 from crm.errors import Fault, Invalid
+from crm.spreadsheets.cells import without_guard
 from crm.spreadsheets.csv_format import UnusableFile
 from crm.spreadsheets.foreign.aliases import (
     COMBINED,
@@ -35,7 +36,8 @@ def own_names(resource: ImportableResource, cells: Sequence[str]) -> tuple[list[
     by_name = {"": "", ERROR_COLUMN: ERROR_COLUMN}
     for column in resource.all_columns:
         by_name |= dict.fromkeys((*column.aliases, column.name), column.name)
-    written = ["" if UNNAMED.fullmatch(cell) else cell.strip().lower() for cell in cells]
+    texts = ["" if UNNAMED.fullmatch(cell) else cell.strip().lower() for cell in cells]
+    written = [without_guard(text) for text in texts]
     other = [name for name in dict.fromkeys(written) if name not in by_name]
     by_label = {
         header(column.name, column.label, language).lower(): column.name
