@@ -54,6 +54,14 @@ def test_a_file_says_what_each_column_is(crm, run, tmp_path):
     assert leads(crm) == [("Олена", "+380671234567", None)]
 
 
+def test_a_mapping_adds_fields(crm, run):
+    mapping = {"Хто": "name", "Чим": "phone", "Розмір": {"new_field": {"label": "Size"}}}
+    assert "must be {" in run("--map", json.dumps({**mapping, "Хто": {}}), code=1).output
+    run("--map", json.dumps(mapping))
+    with crm.tenants.session("acme"):
+        assert rows("SELECT custom FROM lead") == [('{"size":"XL"}',)]
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '"name"', "1"])
 def test_a_file_that_is_no_mapping_is_told(run, tmp_path, text):
     path = tmp_path / "map.json"
