@@ -57,10 +57,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
             raise environ.pop(REFUSED, None) or UnknownTenant()
         _require_readable_body(environ)
         _check_query(environ.get("QUERY_STRING", ""))
-        if not request.path.startswith(API):
-            return None
-        is_public = getattr(view, "public", False)
-        if is_public and not (getattr(view, "takes_key", False) and _read_key(environ)):
+        if not request.path.startswith(API) or getattr(view, "public", False):
             return None
         # A browser sends a preflight without the key: it can be neither refused nor counted by it.
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ:
@@ -74,7 +71,7 @@ def install(app: Flask, config: Config, limiter: Limiter) -> Admit:
         # Read together, so that all answers of a window tell the same end.
         moment, now = session.source.steady_clock.uptime(), session.clock()
         try:
-            caller = rights.authenticate(_read_key(environ))
+            caller = rights.authenticate(read_key(environ))
         except Unauthorized:
             if wait := limiter.count_failed_key(address, moment):
                 detail = "too many requests with a bad key from this address"
@@ -138,7 +135,7 @@ def _check_query(query_string: str) -> None:
             raise Malformed("the query is not UTF-8", "malformed_query") from None
 
 
-def _read_key(environ: dict[str, Any]) -> str:
+def read_key(environ: dict[str, Any]) -> str:
     """Return the key of a request, or an empty text.
 
     Programs that know HTTP Basic alone send it as the user name, with an empty password.

@@ -9,7 +9,7 @@ their examples as plain text.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,11 +18,13 @@ import flask_swagger_ui
 from flask import Blueprint, Flask, Response, request
 
 from crm.access import rights
+from crm.api.admission import read_key
 from crm.api.custom_schemas import with_custom
 from crm.api.openapi import GUIDES_PATH, Api
 from crm.api.operations import PREFIX
 from crm.api.static_files import CHECK_EACH_TIME, Content, StaticFiles
 from crm.config import Config
+from crm.errors import Forbidden, Unauthorized
 from crm.json import dumps
 from crm.records.custom import fields as custom_fields
 from crm.storage.session import current_session
@@ -47,11 +49,11 @@ POLICY = (
 
 
 def install(app: Flask, api: Api, config: Config) -> None:
-    """Serve document, page and guides; none needs a key, nor counts against the limit without."""
+    """Serve document, page and guides; none needs a key or counts against the limit."""
     docs = Blueprint("docs", __name__, url_prefix=PREFIX, template_folder="templates")
 
-    def public(view: Any, takes_key: bool = False) -> Any:
-        view.public, view.takes_key = True, takes_key
+    def public(view: Any) -> Any:
+        view.public = True
         return view
 
     def answer_page(template: str, **values: Any) -> Response:
@@ -67,7 +69,7 @@ def install(app: Flask, api: Api, config: Config) -> None:
         return Content(dumps(with_custom(api.document(root), own)), "application/json")
 
     @docs.get("/openapi.json")
-    @partial(public, takes_key=True)
+    @public
     def openapi() -> Response:
         # Programs such as Postman need the whole address. It is written only where the request came
         # to it: under any other, the page of the documentation could not call it.
@@ -104,7 +106,9 @@ def install(app: Flask, api: Api, config: Config) -> None:
 
 def _known_resources() -> frozenset[str]:
     """The resources whose fields of the tenant's own the key of the request, if any, may know."""
-    if current_session().key_id is None:
+    try:
+        rights.authenticate(read_key(request.environ))
+    except (Unauthorized, Forbidden):  # for whom it is the document of all
         return frozenset()
     scopes = rights.granted()
     return frozenset(
