@@ -16,12 +16,15 @@ from urllib.parse import quote
 from crm import CRMApp, create_app
 from crm.access import api_keys
 from crm.config import Config
+from crm.json import dumps
 from crm.resources import tenant, users
+from crm.resources.custom_fields import record
 from crm.resources.leads.record import LEAD_IN, create
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import import_file, read_file
 from crm.storage.session import transaction
 from tests.benchmarks.bare import bare_app
+from tests.full_tenant import CUSTOM_VALUES
 
 ROWS = int(os.environ.get("ROWS", 100_000))
 FIRST = ("Олена", "Марія", "Іван", "Тарас", "Софія", "Петро", "Ганна", "Андрій", "Богдан", "Юлія")
@@ -143,10 +146,51 @@ def main() -> None:
         }
         for what, result in report.items():
             tell(what, result["crm"], result["c"])
+        custom_fields(crm)
         search(ours)
         price_list(crm, folder)
         connection.close()
         crm.tenants.forget_idle()
+
+
+def custom_fields(crm: CRMApp) -> None:
+    """Requests of a tenant with ten fields of its own, all filled, against one without any."""
+    calls, bodies = {}, {}
+    values = {
+        key: value for key, value in CUSTOM_VALUES.items() if key not in ("client", "long_text")
+    }
+    for label, custom in (("plain", {}), ("own", {**values, "more": "ясен"})):
+        tenant.open_tenant(crm.tenants, label, plan="pro")
+        with crm.tenants.session(label):
+            _, key = api_keys.create("benchmark", "*", users.owner_id())
+            for name, value in custom.items():
+                type = name if name in values else "text"
+                field = {"resource": "leads", "key": name, "label": name, "type": type}
+                field["filtered"] = True
+                if type in ("choice", "choices"):
+                    keys = value if isinstance(value, list) else [value]
+                    field["options"] = [{"label": key} for key in keys]
+                record.create(record.CUSTOM_FIELD_IN.parse(field))
+            with transaction():
+                for lead in leads(5000):
+                    create(LEAD_IN.parse(lead | {"custom": custom}))
+        bodies[label] = dumps(next(leads(1)) | {"custom": custom})
+        calls[label] = caller(crm, {"Host": f"{label}.localhost", "Authorization": f"Bearer {key}"})
+    for what, size, request in (
+        ("GET one (at most 1.10)", 400, lambda n, _: ("GET", f"/api/v1/leads/{n % 997 + 1}")),
+        ("list of 50 (at most 1.2)", 100, lambda *_: ("GET", "/api/v1/leads?status=qualified")),
+        ("create (at most 1.5)", 100, lambda _, label: ("POST", "/api/v1/leads", bodies[label])),
+    ):
+        taken = in_turns(
+            {
+                label: lambda n, call=call, label=label, request=request: call(*request(n, label))
+                for label, call in calls.items()
+            },
+            *(21, size),
+        )
+        own, plain = taken["own"], taken["plain"]
+        print(f"{what} with ten custom fields against none: {own / plain:.2f}")
+        print(f"    {own * 1e6:.0f} µs, {plain * 1e6:.0f} µs")
 
 
 def search(ours: Callable) -> None:

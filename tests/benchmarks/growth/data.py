@@ -210,6 +210,7 @@ class Writer:
                 **converted,
                 **self.owners(dice),
                 "deleted_at": None,
+                "custom": dumps(custom_values(at, dice)).decode() if number % 10 < 7 else None,
                 **stamps,
             }
 
@@ -351,6 +352,18 @@ DERIVED = [
         f" WHERE id % {every} = 0 ORDER BY id"
         for noun, every in KINDS.items()
     ),
+    *(
+        f"INSERT INTO {table} (field_id, record_id, value)"
+        f" SELECT custom_field.id, lead.id, json_extract(custom, '$.{key}'){unit}"
+        f" FROM lead CROSS JOIN custom_field WHERE resource = 'leads' AND key = '{key}'"
+        f" AND json_extract(custom, '$.{key}') IS NOT NULL ON CONFLICT DO NOTHING"
+        for key, table, unit in (
+            ("number", "custom_number", f" * {HUNDREDTHS}"),
+            ("flag", "custom_number", ""),
+            ("choice", "custom_text", ""),
+            ("date", "custom_text", ""),
+        )
+    ),
     "INSERT INTO alert (user_id, kind, noun, record_id, due_at, seen_at, channels)"
     " SELECT assigned_to, 'assigned', 'lead', id, created_at, updated_at, 'bell'"
     " FROM lead WHERE id % 20 = 0 AND assigned_to IS NOT NULL",
@@ -385,6 +398,16 @@ def learn_words(record: Any) -> None:
         if isinstance(column, words.Word):
             for (text,) in rows(f"SELECT DISTINCT {name} FROM {record.noun} WHERE {name} <> ''"):
                 column.wire.learned(text)
+
+
+def custom_values(at: float, dice: random.Random) -> Values:
+    """Values of fields that tests/full_tenant.py adds to leads."""
+    return {
+        "number": dice.randrange(10**5),
+        "flag": dice.random() < 0.02,
+        "choice": dice.choice(("oak", "oak", "oak", "ash")),
+        "date": time_text(int(at) + dice.randrange(90 * DAY))[:10],
+    }
 
 
 def price_of(number: int) -> int:

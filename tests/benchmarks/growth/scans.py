@@ -22,6 +22,7 @@ LARGE = frozenset(
     [record.noun for record in RECORDS]
     + [f"{record.noun}_tag" for record in RECORDS if record.is_tagged]
     + ["contact", "deal_item", "note", "event", "audit_entry", "stage_move"]
+    + ["custom_text", "custom_number"]
 )
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")  # no write begins by WITH
 STATEMENT = re.compile(rf"{WRITES.pattern}|\s*(SELECT|WITH)\b")

@@ -21,6 +21,7 @@ from crm import CRMApp
 from crm.access import calendar_tokens
 from crm.api.operations import PREFIX
 from crm.json import loads
+from crm.records.custom import fields as custom_fields
 from crm.resources import AUDITED_VIEWS
 from crm.storage.session import row, rows
 from tests.benchmarks.growth.data import give_access
@@ -195,6 +196,28 @@ class Tenant:
                 if name == "include_deleted":  # it needs another
                     query += f"&updated_since={date.today()}T00:00:00Z"
                 yield query
+        if "sort" in {parameter["name"] for parameter in parameters}:
+            yield from self._custom_queries(path.strip("/"))
+
+    def _custom_queries(self, plural: str) -> Iterator[str]:
+        """Each filter and order by a custom field, and both at once."""
+        with self.session:
+            catalog = custom_fields.current()
+            some = f"SELECT custom FROM {plural[:-1]} WHERE custom IS NOT NULL LIMIT 40"
+            values = rows(some) if plural in catalog.parameters else []
+        shown = {key: value for (text,) in values for key, value in loads(text).items()}
+        orders = []
+        for name in catalog.parameters.get(plural, {}):
+            key = re.sub(r"^(has_)?custom\.|_(from|to)$", "", name)
+            value = shown.get(key)
+            if name.endswith("_from"):
+                orders += [f"sort=custom.{key}", f"sort=-custom.{key}"]
+            is_boolean = isinstance(value, bool) or name.startswith("has_")
+            for one in ("true", "false") if is_boolean else (value,):
+                yield urlencode({name: one}, doseq=True)
+                if orders:
+                    yield f"{urlencode({name: one}, doseq=True)}&{orders[-1]}"
+        yield from orders
 
     def _values(self, path: str, name: str, schema: dict[str, Any]) -> list[Any]:
         days = [date.today() - timedelta(days=count) for count in (30, 730)]
