@@ -65,6 +65,27 @@ def test_a_budget_is_an_amount(api):
 """,
     ),
 )
+CUSTOM_TYPE = (
+    Insertion(
+        "crm/records/custom/types.py",
+        '''
+
+class Percent(_Numeric, fields.Number):
+    """From 0 to 100, with two decimals."""
+
+    type_name, label, is_range = "percent", N_("Percentage"), True
+    maximum = 100
+    text_pattern = r"^[0-9]{1,3}(\\.[0-9]{1,2})?$"
+
+    def read(self, value: Any) -> int:
+        return values.money(value, 2, 100 * self.scale)
+''',
+    ),
+    Insertion(
+        "crm/cabinet/translations/uk/custom_fields.po",
+        '\nmsgid "Percentage"\nmsgstr "Відсотки"\n',
+    ),
+)
 RESOURCE = (
     Insertion(
         "crm/resources/__init__.py",
@@ -215,6 +236,15 @@ def test_a_new_field_costs_four_files(copy: Path):
 
 
 @pytest.mark.deep
+def test_a_new_type_of_custom_fields_costs_one_class(copy: Path):
+    changed = follow("custom_type", CUSTOM_TYPE, copy)
+    assert changed - generated.FILES == {insertion.path for insertion in CUSTOM_TYPE}
+    check(
+        copy, "custom_type", ("tests/cabinet/test_texts.py", "tests/embedding/test_signatures.py")
+    )
+
+
+@pytest.mark.deep
 def test_a_field_of_any_record_is_searched_sorted_filtered_and_in_files(copy: Path):
     follow("searched_fields", SEARCHED_FIELDS, copy)
     check(copy, "searched_fields", ())
@@ -236,6 +266,7 @@ def test_a_new_resource_costs_six_files(copy: Path):
 
 def test_the_readme_names_the_files_of_the_recipes():
     readme = (ROOT / "crm" / "README.md").read_text("utf-8")
-    for insertions, name in ((FIELD, "field"), (RESOURCE, "resource")):
+    recipes = ((FIELD, "field"), (CUSTOM_TYPE, "custom_type"), (RESOURCE, "resource"))
+    for insertions, name in recipes:
         for path in {*contents(RECIPES / name), *(insertion.path for insertion in insertions)}:
             assert f"`{path}`" in readme, path

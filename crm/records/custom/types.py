@@ -17,6 +17,9 @@ TEXTS, NUMBERS = "custom_text", "custom_number"  # the tables that values are fo
 MAX_URL_CHARACTERS = 2048
 
 
+TYPES: dict[str, type["CustomType"]] = {}
+
+
 class CustomType(fields.Field):
     """A type of custom fields, for one field.
 
@@ -38,6 +41,11 @@ class CustomType(fields.Field):
     references: ClassVar[str] = ""
     has_options: ClassVar[bool] = False
     choices: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "type_name" in vars(cls):
+            TYPES[cls.type_name] = cls
 
     def __init__(self, choices: Sequence[str] = ()):
         fields.Field.__init__(self, allow_none=True)  # what its base takes, the class has
@@ -160,9 +168,3 @@ class User(_Reference):
 class Client(_Reference):
     type_name, label, references = "client", N_("Client"), "client"
     condition = "deleted_at IS NULL"
-
-
-TYPES: dict[str, type[CustomType]] = {
-    one.type_name: one
-    for one in (*(Text, LongText, Number, Money, Date, Flag, Choice, Choices, Url, User, Client),)
-}

@@ -30,13 +30,18 @@ ROLES = ("owner", "seller")
 TABLES = {  # of ids after these parts of a path, where it isn't the singular
     "batches": "batch",
     "deliveries": "delivery",
+    "fields": "custom_field",
     "forms": "api_key",
     "imports": "import_run",
     "items": "deal_item",
     "merge": "",  # that of the first id
     "views": "saved_view",
 }
-CONDITIONS = {"api_key": "origins <> ''", "import_run": "state = 'done'"}
+CONDITIONS = {
+    "api_key": "origins <> ''",
+    "custom_field": "deleted_at IS NULL",
+    "import_run": "state = 'done'",
+}
 SECONDS = 0.1  # for which a request is repeated
 
 
