@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)]
 MAY_SCAN = {
     "/export?": "a file of the records of some days is read in the order of the file",
     "/leads?created_until=": "at most 20,000 newer records are passed, or an index is read",
+    "has_custom.": "who has no value: nearly all are others, or 10,001 are counted soon",
+    "SELECT id, name FROM client": "a file that names clients tells those of one name apart",
     "seller /products": "a total, counted anew after a change",
     "FROM row_changes": "a total, counted anew after a change: remembered, and asked for by total",
     "INDEXED BY deal_under_way": "the forecast: it adds up all open deals",

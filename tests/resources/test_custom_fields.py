@@ -191,3 +191,90 @@ def test_fields_of_another_tenant_are_unknown(api, ivan, wood):
     lead = ivan.create("/leads", **LEAD, custom={"wood": "oak"})
     assert ivan.read(f"/leads/{lead}")["custom"] == {}
     assert ivan.get("/leads?custom.wood=oak").status_code == 422
+
+
+# Bad input
+
+NEW = {"resource": "leads", "label": "X", "type": "text"}
+CHOICE = {**NEW, "type": "choice"}
+OAK = {"key": "oak", "label": "Oak"}
+BAD_DEFINITIONS = [
+    ({**CHOICE, "options": [OAK, {**OAK, "label": "Ash"}]}, "/options", "repeated"),
+    ({**CHOICE, "options": [OAK, {"key": "ash", "label": "oak"}]}, "/options", "repeated"),
+    ({**CHOICE, "options": []}, "/options", "required"),
+    ({**CHOICE, "options": [{"key": "oak"}]}, "/options", "required"),
+    ({**CHOICE, "options": [{"label": "Oak", "color": "x"}]}, "/options", "invalid_type"),
+    ({**CHOICE, "options": [{"key": "a b", "label": "Oak"}]}, "/options", "invalid_key"),
+    ({**CHOICE, "options": [{"key": ["a"], "label": "Oak"}]}, "/options", "invalid_key"),
+    ({**CHOICE, "options": [{"label": f"{n}"} for n in range(101)]}, "/options", "too_many"),
+    ({**CHOICE, "options": {"oak": "Oak"}}, "/options", "invalid_type"),
+    ({**NEW, "options": [OAK]}, "/options", "invalid_type"),
+    ({**NEW, "label": " \t"}, "/label", "required"),
+    ({**NEW, "label": "!"}, "/key", "required"),
+    ({**NEW, "label": "x" * 256}, "/label", "too_long"),
+    ({**NEW, "key": "1wood"}, "/key", "invalid_key"),
+    ({**NEW, "key": "Wood"}, "/key", "invalid_key"),
+    ({**NEW, "key": "a" * 33}, "/key", "too_long"),
+    ({**NEW, "type": "blob"}, "/type", "invalid_choice"),
+    ({**NEW, "resource": "users"}, "/resource", "invalid_choice"),
+    ({**NEW, "type": "long_text", "filtered": True}, "/filtered", "invalid_type"),
+    ({**NEW, "position": 0}, "/position", "out_of_range"),
+]
+
+
+@pytest.mark.parametrize(("sent", "pointer", "code"), BAD_DEFINITIONS)
+def test_a_wrong_definition_is_refused_by_name(api, sent, pointer, code):
+    assert faults(api.post("/fields", sent)) == [(pointer, code)]
+    assert api.read("/fields") == []
+
+
+BAD_VALUES = [
+    ("number", "-100000000000", "too_small"),
+    ("number", 1.00001, "too_precise"),
+    ("number", "1e999", "too_large"),
+    ("number", True, "invalid_number"),
+    ("money", -1, "too_small"),
+    ("date", "2026-02-30", "invalid_date"),
+    ("flag", 1, "invalid_type"),
+    ("choice", ["oak"], "invalid_choice"),
+    ("choices", "oak", "invalid_type"),
+    ("choices", [["oak"]], "invalid_choice"),
+    ("text", "x" * 256, "too_long"),
+    ("url", "ftp://example.com", "invalid_url"),
+    ("user", "x", "unknown_id"),
+    ("client", "5", "unknown_id"),  # there is one at another tenant
+]
+
+
+@pytest.mark.parametrize(("type", "value", "code"), BAD_VALUES)
+def test_a_wrong_value_is_refused_at_its_key(api, ivan, type, value, code):
+    for number in range(5 if type == "client" else 0):
+        ivan.create("/clients", name=f"{number}")
+    options = WOOD["options"] if type.startswith("choice") else []
+    api.create("/fields", resource="deals", key="x", label="X", type=type, options=options)
+    refused = api.post("/deals", {"title": "Стіл", "custom": {"x": value}})
+    assert faults(refused) == [("/custom/x", code)]
+    assert faults(api.post("/deals", {"title": "Стіл", "custom": [value]}))[0][0] == "/custom"
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("custom.wod=oak", "is it wood?"),
+        ("custom.wood=elm", "must be one of oak, ash"),
+        ("custom.wood_from=oak", "has no range"),
+        ("custom.note=x", "search by `q`"),
+        ("custom.plain=x", '{"filtered": true}'),
+        ("sort=custom.wood", "numbers, amounts and dates"),
+        ("sort=custom.none", "numbers, amounts and dates"),
+        ("has_custom.wood=maybe", "must be true or false"),
+        ("custom.wood=oak&sort=custom.wood,id", "numbers, amounts and dates"),
+        ("custom.=1", "no such field"),
+    ],
+)
+def test_a_wrong_filter_says_what_is_there(api, wood, query, detail):
+    api.create("/fields", **{**NEW, "type": "long_text", "key": "note"})
+    api.create("/fields", **{**NEW, "key": "plain"})
+    refused = api.get(f"/leads?{query}")
+    assert refused.status_code == 422
+    assert detail in refused.json["errors"][0]["detail"]

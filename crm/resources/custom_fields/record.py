@@ -45,7 +45,7 @@ class Options(fields.Collection):
         for sent in value:
             if not isinstance(sent, dict) or sent.keys() - {"key", "label", "archived"}:
                 raise InvalidValue("invalid_type", "an option has label, and maybe key, archived")
-            if (label := one_line(sent.get("label"), MAX_LABEL)) is None:
+            if (label := one_line(sent.get("label", ""), MAX_LABEL)) is None:
                 raise InvalidValue("required", "an option needs a label")
             made = transliterate(label)[:60] or "option"
             if made in options:
