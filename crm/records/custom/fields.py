@@ -60,8 +60,8 @@ class CustomField:
         self.is_live = not self.is_retired and not self.is_deleted
         # What names other records is looked for when these are merged.
         self.is_indexed = bool(filtered or self.references)
-        self.is_found = bool(filtered and not is_pending)
         self.is_pending = bool(is_pending)
+        self.is_found = bool(filtered) and not self.is_pending
         self.is_sorted = self.is_found and self.wire.is_range
 
     @property
@@ -108,14 +108,13 @@ class Catalog:
     def __init__(self, field_rows: Sequence[Sequence[Any]] = ()):
         self.all = [*map(CustomField, field_rows)]
         self.of_resource: dict[str, dict[str, CustomField]] = {}
-        self.hidden: dict[str, frozenset[str]] = {}
+        self.hidden: dict[str, set[str]] = {}
         self.indexed: dict[str, list[CustomField]] = {}
         for field in self.all:
             if field.is_live:
                 self.of_resource.setdefault(field.resource, {})[field.key] = field
             else:
-                hidden = self.hidden.get(field.resource, frozenset())
-                self.hidden[field.resource] = hidden | {field.key}
+                self.hidden.setdefault(field.resource, set()).add(field.key)
             if field.is_indexed:
                 self.indexed.setdefault(field.resource, []).append(field)
 

@@ -16,7 +16,6 @@ from crm.records.columns import N_
 from crm.records.custom import fields as custom_fields
 from crm.records.custom.types import TYPES
 from crm.records.record import Record
-from crm.records.schemas import Body
 from crm.records.views import declare_views
 from crm.resources.custom_fields import values
 from crm.spreadsheets.foreign.new_fields import Definitions
@@ -132,10 +131,6 @@ class CustomFieldRecord(Record):
     retired_at = columns.DateTime(dump_only=True, allow_none=True, about="Hidden since then.")
     deleted_at = TextField(null=True)
     pending_from = IntegerField(null=True)  # the last record whose values are found as it says
-
-
-class NewField(Body):
-    """A new field; a list of options belongs to two of the types."""
 
 
 def create(data: dict[str, Any]) -> int:
@@ -287,7 +282,5 @@ def _make_key(label: str) -> str:
     return key
 
 
-CUSTOM_FIELD, CUSTOM_FIELD_IN, CUSTOM_FIELD_PATCH = declare_views(
-    CustomFieldRecord, NewField, noun="field"
-)
+CUSTOM_FIELD, CUSTOM_FIELD_IN, CUSTOM_FIELD_PATCH = declare_views(CustomFieldRecord, noun="field")
 Definitions.read, Definitions.add = _read_definition, create
