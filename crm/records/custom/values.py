@@ -123,7 +123,9 @@ def fitting(source: str, stored: str | None, target: str) -> dict[str, Any]:
 
 def search_texts(plural: str, stored: str | None) -> list[str]:
     """What `q` looks into of a record's stored values; of options it is their labels."""
-    values, texts = loads(stored or "{}"), list[str]()
+    if not stored:
+        return []
+    values, texts = loads(stored), list[str]()
     for field in custom_fields.of(plural).values():
         if field.searched and (shown := values.get(field.key)) is not None:
             texts += map(field.shown_text, shown if isinstance(shown, list) else [shown])
