@@ -242,6 +242,18 @@ def test_an_import_that_was_undone_adds_its_fields_again(api):
     assert {lead["custom"]["poroda"] for lead in api.read("/leads")} == {"dub"}
 
 
+def test_an_import_shows_a_deleted_field_again_with_its_values(api):
+    options = [{"key": "ash", "label": "Ясен"}]
+    choice = {"resource": "leads", "key": "poroda", "label": "Порода", "type": "choice"}
+    id = api.create("/fields", **choice, options=options)
+    lead = api.create("/leads", name="Олена", phone="+380501112299", custom={"poroda": "ash"})
+    api.post(f"/fields/{id}/retire")
+    api.delete(f"/fields/{id}")
+    load(api, "leads", PEOPLE, TO_NEW)
+    assert [option["key"] for option in api.read(f"/fields/{id}")["options"]] == ["dub", "ash"]
+    assert api.read(f"/leads/{lead}")["custom"] == {"poroda": "ash"}
+
+
 @pytest.mark.parametrize(
     ("type", "name", "cells"),
     [

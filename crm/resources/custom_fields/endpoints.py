@@ -68,7 +68,7 @@ def delete_field(id: str, query: Query) -> dict[str, Any]:
 
     The values are hidden at once, and removed after 30 days, when the key is free; until then `POST
     /batches/<id>/undo` takes it back. A field that is not retired is refused: 409 `field_in_use`,
-    with what names it, such as an inbound hook or a saved view, in `used_by`.
+    with what names it, such as an inbound hook or a saved view, in `used_by`. Needs `fields:write`.
     """
     count, batch_id = removal.delete(id, query.dry_run)
     return {"status": "ok", "count": count, "batch_id": batch_id and str(batch_id)}
@@ -103,6 +103,7 @@ def adopt_extra(id: str, data: dict[str, Any]) -> tuple[dict[str, Any], dict[str
 
     Texts are read as the cells of files are. A record with a value of the field keeps both. More
     than 1000 records are changed in the background: 202. `POST /batches/<id>/undo` takes it back.
-    Needs also the rights to read and write the records, such as `leads:read` and `leads:write`.
+    Needs `fields:write` and the rights to read and write the records, such as `leads:read` and
+    `leads:write`.
     """
     return respond(*adoption.adopt(id, data["from_extra"], bool(data.get("dry_run"))))

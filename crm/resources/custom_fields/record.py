@@ -143,14 +143,15 @@ def create(data: dict[str, Any]) -> int:
     with transaction():
         plural = data["resource"]
         if known := CustomFieldRecord.first("resource = ? AND key = ?", plural, key):
-            # An import that was undone is repeated: its records in the trash have such values.
             is_again = known.deleted_at is not None and known.type == data["type"]
             if not (is_again and current_session().is_import):
                 raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
-            known.erase()
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
             raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
+        if known:
+            _show_again(known, data)
+            return known.id
         _require_room_to_filter(plural, data["type"], data.get("filtered", 0), others)
         position = len(others) + 1
         field = CustomFieldRecord.add({**data, "key": key, "position": position})
@@ -158,6 +159,18 @@ def create(data: dict[str, Any]) -> int:
         field.note_in_batch("created")
         custom_fields.note_change()
         return field.id
+
+
+def _show_again(field: CustomFieldRecord, data: dict[str, Any]) -> None:
+    """Show a deleted field that an import adds again, with its old options behind the new ones."""
+    new = loads(data.get("options") or "[]")
+    keys = {option["key"] for option in new}
+    old = [option for option in loads(field.options or "[]") if option["key"] not in keys]
+    options = dumps([*new, *old]).decode() if field.options else None
+    shown = {"label": data["label"], "options": options, "retired_at": None, "deleted_at": None}
+    field.save_changes({**shown, "pending_from": 0 if field.searched else None})
+    field.note_in_batch("created")
+    custom_fields.note_change()
 
 
 def take_back(field: CustomFieldRecord) -> None:
