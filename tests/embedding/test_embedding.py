@@ -588,16 +588,18 @@ assert crm.callbacks.wait(10)
 assert page.records[0]["deal_id"] == made["deal_id"]
 with crm.tenant("acme"):
     print([task["title"] for task in crm.tasks.list().records])
+{own_fields}
+assert page.records[0]["custom"] == {{"budget": 1200}}
 """
 
 
 @pytest.mark.process
 def test_the_guides_lines_work_as_they_stand(tmp_path):
     (shop,) = blocks(section("embedding", "Example"), "python")
-    (won,) = blocks(section("embedding", "Calls from Python"), "python")
+    won, own_fields = blocks(section("embedding", "Calls from Python"), "python")
     (commands,) = blocks(section("embedding", "Example"))
     (tmp_path / "shop.py").write_text(shop)
-    (tmp_path / "won.py").write_text(WON.format(lines=won))
+    (tmp_path / "won.py").write_text(WON.format(lines=won, own_fields=own_fields))
     lines = commands.replace(".venv/bin/flask", f"{sys.executable} -m flask")
     lines = lines.replace("5000", str(find_free_port()))
     lines = lines.replace(" &\n", " & SERVER=$!\ntrap 'kill $SERVER' EXIT\n")
