@@ -27,6 +27,7 @@ from crm.records.record import (
 )
 from crm.resources import tenant, users
 from crm.resources.clients.record import Client, Contact
+from crm.resources.custom_fields.values import index_pending
 from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import Deal
 from crm.resources.leads.record import LEAD, Lead
@@ -430,6 +431,8 @@ def make_tenants(folder: Path, sizes: dict[str, Size] = SIZES) -> CRMApp:
     clock = Clock(now - FIRST_RECORDS_DAYS * DAY)
     fill_tenant(open_folder(folder, clock), clock)
     crm = open_folder(folder)
+    with crm.tenants.session(LABEL, sweeps_expired=False):
+        index_pending()  # else a sweep of one of the requests would
     for label, size in sizes.items():
         tenant.clone(crm.tenants, LABEL, label)
         with crm.tenants.session(label, sweeps_expired=False):
