@@ -190,9 +190,15 @@ def test_a_required_field_binds_forms_alone(api, olena, fields):
 
 
 def test_a_wrong_value_is_told_at_its_field(olena, fields):
-    page = olena.post("/leads", sent_form() | {"custom.number": "багато", "custom.url": "сайт"})
+    wrong = {"number": "багато", "url": "сайт", "client-name": "Ні"}
+    page = olena.post("/leads", sent_form() | {f"custom.{key}": wrong[key] for key in wrong})
     assert page.status_code == 422 and 'value="багато"' in page.text
-    assert all(f'id="custom.{key}-fault"' in page.text for key in ("number", "url"))
+    assert all(f'id="custom.{key}-fault"' in page.text for key in wrong)
+
+
+def test_a_field_that_was_hidden_meanwhile_is_not_set_in_many_records(olena):
+    sent = {"ids": ["1"], "do": "own", "own": "custom.x"}
+    assert olena.post("/leads/bulk", sent).status_code == 303
 
 
 def test_an_archived_option_stays_where_it_is_chosen(api, olena, fields):

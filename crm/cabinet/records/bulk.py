@@ -38,7 +38,8 @@ def change_many(plural: str) -> Response:
     """
     back = next_path(f"/{plural}")
     noun = plural.removesuffix("s")
-    if (own := request.form.get("own")) and request.form.get("do") == "own":
+    own, do = request.form.get("own", ""), request.form.get("do")
+    if do == "own" and own.startswith(PREFIX) and labels.declaration(noun, own):
         (field,) = record_fields(noun, [own])
         replaced = ("do", "own", "csrf_token")
         pairs = [pair for pair in request.form.items(multi=True) if pair[0] not in replaced]

@@ -133,7 +133,11 @@ def load_record(noun: str, schema: Body, names: Iterable[str] = (), **added: Any
         has = field.name in {*request.form, *opened} or (is_whole and not opened)
         if not (field.form and (has or is_whole)):
             continue
-        value = own_value(field)
+        try:
+            value = own_value(field)
+        except Invalid as invalid:
+            faults += invalid.faults
+            continue
         if field.is_required and not value:
             faults.append(Fault(f"/custom/{key}", "required", "people must fill this in"))
         # A record that was not edited may be one that cannot be chosen any more.
