@@ -159,6 +159,7 @@ def test_a_field_is_hidden_and_shown_again_with_its_values(api, wood):
     answer = api.patch(f"/leads/{lead}", {"custom": {"wood": "ash"}})
     assert faults(answer) == [("/custom/wood", "unknown_field")]
     assert api.get("/leads?custom.wood=oak").status_code == 422
+    assert api.patch(f"/leads/{lead}", {"custom": None}).status_code == 200
     assert api.post("/fields", WOOD).json["code"] == "duplicate_key"
     assert api.post(f"/fields/{wood}/restore").json["retired_at"] is None
     assert api.read("/leads?custom.wood=oak")[0]["custom"] == {"wood": "oak"}
@@ -184,6 +185,14 @@ def test_a_resource_has_fifty_fields_and_ten_filters(api):
     assert api.patch(f"/fields/{last}", {"filtered": True}).json["code"] == "too_many_fields"
     api.create("/fields", resource="deals", label="x", type="text", filtered=True)
     assert [one["key"] for one in api.read("/fields?resource=tasks")][:2] == ["field_0", "field_1"]
+
+
+@pytest.mark.parametrize("keys", [("size", "size_to"), ("size_from", "size")])
+def test_a_range_and_a_field_are_never_one_parameter(api, keys):
+    api.create("/fields", **{**BUDGET, "key": keys[0]})
+    answer = api.post("/fields", {**BUDGET, "key": keys[1]})
+    assert (answer.status_code, answer.json["code"]) == (409, "duplicate_key")
+    api.create("/fields", **{**BUDGET, "resource": "deals", "key": keys[1]})
 
 
 def test_fields_of_another_tenant_are_unknown(api, ivan, wood):

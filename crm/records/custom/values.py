@@ -59,6 +59,11 @@ class CustomValues(fields.Collection):
             raise ValidationError(errors)
         return dumps(stored).decode()
 
+    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **_: Any) -> Any:
+        # Null clears what is shown, and keeps the values of hidden fields.
+        sent = dict.fromkeys(custom_fields.of(self.plural)) if value is None else value
+        return super().deserialize(sent, attr, data)
+
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         return "{}" if value == {} else super()._deserialize(value, attr, data)
 

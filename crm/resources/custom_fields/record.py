@@ -5,6 +5,7 @@ and its type never do. Options are archived, never taken away, so that no value 
 """
 
 import re
+from itertools import chain, count
 from typing import Any
 
 from peewee import IntegerField, TextField
@@ -138,14 +139,15 @@ def create(data: dict[str, Any]) -> int:
 
     Raises Invalid, and Conflict `duplicate_key` or `too_many_fields`.
     """
-    key = data.get("key") or _make_key(data["label"])
     _require_options(data["type"], data.get("options"))
     with transaction():
-        plural = data["resource"]
+        plural, key = data["resource"], _key_of(data)
         if known := CustomFieldRecord.first("resource = ? AND key = ?", plural, key):
             is_again = known.deleted_at is not None and known.type == data["type"]
             if not (is_again and current_session().is_import):
                 raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
+            known.erase()
+        _require_own_names(plural, key, data["type"])
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
             raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
@@ -282,9 +284,32 @@ def _require_room_to_filter(
 def _read_definition(sent: dict[str, Any]) -> dict[str, Any]:
     """The definition of a field that an import adds; raises Invalid."""
     definition = CUSTOM_FIELD_IN.parse(sent)
-    key = definition.get("key") or _make_key(definition["label"])
     _require_options(definition["type"], definition.get("options"))
-    return {**definition, "key": key}
+    return {**definition, "key": _key_of(definition)}
+
+
+def _require_own_names(plural: str, key: str, type: str) -> None:
+    """Raise Conflict where a parameter of lists would be the range of one field and another."""
+    for other in CustomFieldRecord.every("resource = ?", plural):
+        pairs = ((key, type, other.key), (other.key, other.type, key))
+        for ranged, its_type, name in pairs:
+            if TYPES[its_type].is_range and name in (f"{ranged}_from", f"{ranged}_to"):
+                detail = f"lists are filtered by the range of {ranged} as {name}: send another key"
+                raise Conflict(detail, "duplicate_key")
+
+
+def _key_of(definition: dict[str, Any]) -> str:
+    """The key that was sent, or one from the label; raises Invalid if that has no letters for it.
+
+    The key that a deleted field of another type still has is made another one.
+    """
+    if key := definition.get("key"):
+        return key
+    made = _make_key(definition["label"])
+    deleted = "resource = ? AND key = ? AND type <> ? AND deleted_at IS NOT NULL"
+    plural, type = definition["resource"], definition["type"]
+    keys = chain([made], (f"{made[:29]}_{number}" for number in count(2)))
+    return next(key for key in keys if not CustomFieldRecord.first(deleted, plural, key, type))
 
 
 def _make_key(label: str) -> str:
