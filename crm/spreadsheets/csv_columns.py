@@ -211,9 +211,11 @@ def custom_columns(
         yield replace(column, label=label, custom=field)
 
 
-def _read_options(field: CustomField, cell: str, _: Spelling) -> str | None:
+def _read_options(field: CustomField, cell: str, spelling: Spelling) -> str | None:
     """The stored form of a cell with keys or labels of options, in any case."""
-    keys = {word_key(one[name]): one["key"] for name in ("label", "key") for one in field.options}
+    # The label of one may be the key of another: programs mean the key, and people the label.
+    names = ("label", "key") if spelling.is_exact else ("key", "label")
+    keys = {word_key(one[name]): one["key"] for name in names for one in field.options}
     is_list = isinstance(field.wire, fields.Tags) and word_key(cell) not in keys
     texts = split_tags(cell) if is_list else [cell]
     sent = [keys.get(word_key(text), text) for text in texts]

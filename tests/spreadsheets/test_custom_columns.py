@@ -240,6 +240,17 @@ def test_an_import_that_was_undone_adds_its_fields_again(api):
     assert faults(load(api, "leads", PEOPLE, TO_NEW | {"Порода": "custom.poroda"}))
     load(api, "leads", PEOPLE, TO_NEW)
     assert {lead["custom"]["poroda"] for lead in api.read("/leads")} == {"dub"}
+    api.post("/batches/2/undo")
+    load(api, "leads", PEOPLE, TO_NEW | {"Порода": {"new_field": {"type": "text"}}})
+    assert api.read("/leads?sort=id")[0]["custom"] == {"poroda_2": "Дуб", "sum": 100}
+
+
+def test_a_file_says_options_by_keys_to_programs_and_by_labels_to_people(api):
+    options = [{"key": "oak", "label": "Ash"}, {"key": "ash", "label": "Oak"}]
+    api.create("/fields", resource="leads", key="x", label="X", type="choice", options=options)
+    api.create("/leads", name="Олена", phone="+380501112233", custom={"x": "oak"})
+    for style in ("", "for=people"):
+        assert said(post(api, "/leads/import", export(api, "leads", style).data)) == (0, 0, 1)
 
 
 def test_an_import_shows_a_deleted_field_again_with_its_values(api):
@@ -261,7 +272,7 @@ def test_an_import_shows_a_deleted_field_again_with_its_values(api):
         ("money", "Ціна, грн", ["1", "2.50"]),
         ("money", "Бюджет", ["100 грн"]),
         ("number", "Сума", ["-5"]),
-        ("date", "Коли", ["31.12.2026", "2026-01-01"]),
+        ("date", "Коли", ["31.12.2026", "01.02.2026", "2026-01-01"]),
         ("text", "Коли", ["31.12.2026 10:00"]),
         ("flag", "Є", ["так", "ні"]),
         ("url", "Сайт", ["https://example.com:80/a"]),

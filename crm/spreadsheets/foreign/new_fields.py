@@ -21,7 +21,9 @@ from crm.spreadsheets.resource import ImportableResource
 NEW = "new_field"
 MAX_CHOICES, MAX_CHOICE_CHARACTERS = 12, 60
 MONEY = re.compile("цін|варт|сум|бюджет|цен|стоим|грн|price|cost|amount|budget|uah|usd|eur|[$€₴]")
-NO_NUMBER = re.compile(r"[+0]\d|.*:\d")  # a phone, an article, a time: neither it nor a date
+NO_NUMBER = re.compile(
+    r"[+0]\d(?![./-]\d\d?[./-]\d{4}\Z)|.*:\d"
+)  # a phone, an article, a time: neither it nor a date
 
 
 class Definitions:
@@ -90,7 +92,7 @@ def _define(
 ) -> dict[str, Any]:
     if not isinstance(sent, dict):
         raise Invalid.field("", "invalid_type", 'must be {"new_field": {…}}')
-    definition = {"label": column, "type": guess_type(column, cells), **sent}
+    definition = {"label": column.removeprefix(PREFIX), "type": guess_type(column, cells), **sent}
     kind = TYPES.get(str(definition["type"]))
     if kind and kind.has_options and "options" not in sent:
         is_list = issubclass(kind, fields.Tags)
