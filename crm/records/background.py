@@ -53,6 +53,7 @@ class LeaseLost(Exception):
 
 _registered: dict[str, tuple[Prepare, OnEnd]] = {}  # by the kind of batch, or "undo"
 _active: set[tuple[int, str]] = set()  # (tenants, label) that have a thread
+other_work: list[Callable[[], None]] = []  # what such a thread does besides, in a session
 _lock = threading.Lock()
 
 
@@ -240,6 +241,9 @@ def _work(tenants: Any, label: str, key: tuple[int, str]) -> None:
             with tenants.session(label, sweeps_expired=False):
                 if claimed := claim():
                     resume(*claimed)
+                else:
+                    for work in other_work:
+                        work()
                 goes_on = claimed is not None
         except UnknownTenant:
             goes_on = False

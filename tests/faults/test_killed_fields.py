@@ -56,7 +56,7 @@ def test_what_was_killed_goes_on_to_its_end(crm, api, clock, monkeypatch, work):
         clock.tick(MONTH)
     if work == "index":
         with monkeypatch.context() as patch:
-            patch.setattr(values, "index_pending", lambda: None)
+            patch.setattr(values, "begin_index", lambda: None)
             api.patch(f"/fields/{wood}", {"filtered": True})
         refused = api.get("/leads?custom.wood=oak")
         assert "being indexed" in refused.json["errors"][0]["detail"]

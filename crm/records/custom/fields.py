@@ -96,6 +96,12 @@ class CustomField:
         """The label of an option, or the value."""
         return next((one["label"] for one in self.options if one["key"] == value), str(value))
 
+    def shown_texts(self, value: Any) -> list[str]:
+        """As shown_text(), of each of several options; none of no value."""
+        if value is None:
+            return []
+        return [*map(self.shown_text, value if isinstance(value, list) else [value])]
+
 
 class Catalog:
     """The fields of one content of `custom_field`.

@@ -132,8 +132,8 @@ def search_texts(plural: str, stored: str | None) -> list[str]:
         return []
     values, texts = loads(stored), list[str]()
     for field in custom_fields.of(plural).values():
-        if field.searched and (shown := values.get(field.key)) is not None:
-            texts += map(field.shown_text, shown if isinstance(shown, list) else [shown])
+        if field.searched:
+            texts += field.shown_texts(values.get(field.key))
     return texts
 
 

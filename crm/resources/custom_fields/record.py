@@ -146,7 +146,6 @@ def create(data: dict[str, Any]) -> int:
             is_again = known.deleted_at is not None and known.type == data["type"]
             if not (is_again and current_session().is_import):
                 raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
-            known.erase()
         _require_own_names(plural, key, data["type"])
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
@@ -177,11 +176,11 @@ def _show_again(field: CustomFieldRecord, data: dict[str, Any]) -> None:
 
 def take_back(field: CustomFieldRecord) -> None:
     """Delete a field that an import has added. Raises Conflict `in_use`."""
-    # Every key stands so in the JSON text, and no value does.
-    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE replace(custom, ?, '') <> custom"
-    if row(f"{sql} AND deleted_at IS NULL LIMIT 1", (f'"{field.key}":',)):
+    has_value, params = values.has_key("custom", field.key)
+    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE deleted_at IS NULL AND {has_value} LIMIT 1"
+    if row(sql, params):
         raise Conflict("records have values of it", "in_use")
-    field.save_changes({"retired_at": now(), "deleted_at": now()})
+    field.save_changes({"retired_at": now(), "deleted_at": now(), "pending_from": None})
     custom_fields.note_change()
 
 
@@ -203,7 +202,7 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         if not before.keys().isdisjoint({"filtered", "searched"}) or relabelled:
             field.save_changes({"pending_from": 0})
         custom_fields.note_change()
-    values.index_pending()
+    values.begin_index()
     return field
 
 
@@ -237,7 +236,7 @@ def _set_retired(id: int | str, at: str | None) -> Any:
             changed = {"retired_at": at} | ({"pending_from": 0} if field.searched else {})
             field.save_changes(changed)
             custom_fields.note_change()
-    values.index_pending()
+    values.begin_index()
     return field
 
 

@@ -4,19 +4,23 @@ A field that was deleted 30 days ago leaves no trace in the records: its values 
 them, which is no change of theirs, without events and versions; then its key is free.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 from crm.json import dumps, loads
+from crm.records import background
 from crm.records.custom import fields as custom_fields
 from crm.records.custom import values as custom_values
 from crm.records.custom.fields import CustomField
-from crm.records.record import SoftDeletedRecord
 from crm.records.retention import expired_before
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.storage import chunks, sweeps
+from crm.storage.dialect import among
 from crm.storage.session import execute, execute_many, row, rows
+from crm.values.folding import fold
 
 CHUNK_RECORDS = 500
+MAX_REQUEST_SECONDS = 1.0  # of a request that changes a field
 FIND_PENDING = """
     SELECT id, pending_from FROM custom_field WHERE pending_from IS NOT NULL ORDER BY id LIMIT 1
 """
@@ -29,6 +33,23 @@ def index_pending() -> None:
     """Bring what the values of changed fields are found by up to date, in as many transactions as
     it needs. What a process that has ended left undone is done by the next one."""
     chunks.run(_index_some)
+
+
+def begin_index() -> None:
+    """As index_pending(), for so long as a request may take; a thread does the rest."""
+    deadline = time.monotonic() + MAX_REQUEST_SECONDS
+
+    def index_some(has_time: chunks.HasTime) -> bool:
+        goes_on = _index_some(has_time)
+        if goes_on and time.monotonic() > deadline:
+            background.look_after_current()
+            return False
+        return goes_on
+
+    chunks.run(index_some)
+
+
+background.other_work.append(index_pending)
 
 
 @sweeps.register
@@ -47,17 +68,14 @@ def _index_some(has_time: chunks.HasTime) -> bool:
     id, last = pending
     every = custom_fields.of_transaction().all
     field = next(one for one in every if one.id == id)
-    record = MAIN_RESOURCES[field.resource].record
-    table = record._meta.table_name
-    sql = f"SELECT id FROM {table} WHERE id > ? AND custom IS NOT NULL ORDER BY id LIMIT ?"
+    with_values = f"FROM {field.table} WHERE id > ? AND custom IS NOT NULL ORDER BY id LIMIT ?"
     goes_on = True
     while goes_on:
-        ids = [one for (one,) in rows(sql, (last, CHUNK_RECORDS))]
-        for last in ids:
-            if one := record.find_any(last):
-                _index(field, one)
-        goes_on = len(ids) == CHUNK_RECORDS and has_time()
-    if len(ids) == CHUNK_RECORDS:
+        stored = rows(f"SELECT id, custom, search_text {with_values}", (last, CHUNK_RECORDS))
+        _index(field, stored)
+        last = stored[-1][0] if stored else last
+        goes_on = len(stored) == CHUNK_RECORDS and has_time()
+    if len(stored) == CHUNK_RECORDS:
         execute("UPDATE custom_field SET pending_from = ? WHERE id = ?", (last, id))
         return True
     if field.is_deleted:
@@ -68,21 +86,29 @@ def _index_some(has_time: chunks.HasTime) -> bool:
     return True  # others may be pending, too
 
 
-def _index(field: CustomField, record: SoftDeletedRecord) -> None:
-    """Let a record be found by its value of a field, or no longer; a deleted one's is removed."""
-    table, values = field.wire.found_in, loads(record.custom)
-    value = values.pop(field.key, None)
+def _index(field: CustomField, stored: Sequence[tuple[int, str, str | None]]) -> None:
+    """Let records be found by their values of a field, or no longer; a deleted one's are removed.
+
+    stored: their ids, values and search texts.
+    """
+    table, ids = field.wire.found_in, dumps([id for id, *_ in stored]).decode()
+    values = {id: loads(custom) for id, custom, _ in stored}
     if table:
-        execute(f"DELETE FROM {table} WHERE {field.place} AND record_id = ?", (record.id,))
+        execute(f"DELETE FROM {table} WHERE {field.place} AND {among('record_id')}", (ids,))
     if field.is_deleted:
-        left = dumps(values).decode() if values else None
-        execute(f"UPDATE {field.table} SET custom = ? WHERE id = ?", (left, record.id))
+        left = [(id, one) for id, one in values.items() if one.pop(field.key, None) is not None]
+        sql = f"UPDATE {field.table} SET custom = ? WHERE id = ?"
+        execute_many(sql, [(dumps(one).decode() if one else None, id) for id, one in left])
         return
     if field.is_indexed:
         sql = f"INSERT INTO {table} (field_id, record_id, value) VALUES (?, ?, ?)"
-        execute_many(sql, custom_values.rows_of(field, record.id, value))
-    if record.deleted_at is None:
-        record.update_search_text()
+        of_records = [custom_values.rows_of(field, id, values[id].get(field.key)) for id in values]
+        execute_many(sql, [new for of_record in of_records for new in of_record])
+    is_searched = bool(field.searched and field.is_live)
+    for id, _, text in stored:
+        folded = map(fold, field.shown_texts(values[id].get(field.key)))
+        if text is not None and any((one in text) != is_searched for one in folded):
+            MAIN_RESOURCES[field.resource].record.find(id).update_search_text()
 
 
 def has_key(column: str, key: str) -> tuple[str, list[str]]:
