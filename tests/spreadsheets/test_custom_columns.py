@@ -253,16 +253,29 @@ def test_a_file_says_options_by_keys_to_programs_and_by_labels_to_people(api):
         assert said(post(api, "/leads/import", export(api, "leads", style).data)) == (0, 0, 1)
 
 
-def test_an_import_shows_a_deleted_field_again_with_its_values(api):
-    options = [{"key": "ash", "label": "Ясен"}]
-    choice = {"resource": "leads", "key": "poroda", "label": "Порода", "type": "choice"}
-    id = api.create("/fields", **choice, options=options)
-    lead = api.create("/leads", name="Олена", phone="+380501112299", custom={"poroda": "ash"})
+def test_a_field_that_is_added_again_finds_what_was_in_the_trash_and_shows_no_deleted_values(api):
+    size = {"key": "size", "type": "text", "filtered": True}
+    to_new = TO_NEW | {"Порода": {"new_field": size}}
+    for batch in ("1", "2"):
+        load(api, "leads", PEOPLE, to_new)
+        api.post(f"/batches/{batch}/undo")
+    load(api, "leads", PEOPLE, to_new)
+    api.post("/leads/1/restore")
+    assert len(api.read("/leads?custom.size=Дуб")) == 2
+    (id, _) = (field["id"] for field in api.read("/fields"))
     api.post(f"/fields/{id}/retire")
     api.delete(f"/fields/{id}")
+    assert load(api, "leads", PEOPLE, to_new).json["code"] == "duplicate_key"
+
+
+def test_an_import_brings_no_values_of_a_deleted_field_back(api):
+    id = api.create("/fields", resource="leads", key="poroda", label="Порода", type="text")
+    api.create("/leads", name="Олена", phone="+380501112299", custom={"poroda": "ясен"})
+    api.post(f"/fields/{id}/retire")
+    batch_id = api.delete(f"/fields/{id}").json["batch_id"]
     load(api, "leads", PEOPLE, TO_NEW)
-    assert [option["key"] for option in api.read(f"/fields/{id}")["options"]] == ["dub", "ash"]
-    assert api.read(f"/leads/{lead}")["custom"] == {"poroda": "ash"}
+    assert [field["key"] for field in api.read("/fields")] == ["poroda_2", "sum"]
+    assert api.post(f"/batches/{batch_id}/undo").json["reversed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,10 @@ def create(data: dict[str, Any]) -> int:
     _require_options(data["type"], data.get("options"))
     with transaction():
         plural, key = data["resource"], _key_of(data)
-        if known := CustomFieldRecord.first("resource = ? AND key = ?", plural, key):
-            is_again = known.deleted_at is not None and known.type == data["type"]
-            if not (is_again and current_session().is_import):
-                raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
+        known = CustomFieldRecord.first("resource = ? AND key = ?", plural, key)
+        is_again = known and current_session().is_import and _comes_again(known, data["type"])
+        if known and not is_again:
+            raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
         _require_own_names(plural, key, data["type"])
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
@@ -176,12 +176,22 @@ def _show_again(field: CustomFieldRecord, data: dict[str, Any]) -> None:
 
 def take_back(field: CustomFieldRecord) -> None:
     """Delete a field that an import has added. Raises Conflict `in_use`."""
-    has_value, params = values.has_key("custom", field.key)
-    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE deleted_at IS NULL AND {has_value} LIMIT 1"
-    if row(sql, params):
+    if _has_values(field):
         raise Conflict("records have values of it", "in_use")
     field.save_changes({"retired_at": now(), "deleted_at": now(), "pending_from": None})
     custom_fields.note_change()
+
+
+def _comes_again(field: CustomFieldRecord, type: str) -> bool:
+    """Whether an import that was undone may be repeated: the trash alone has such values."""
+    return field.deleted_at is not None and field.type == type and not _has_values(field)
+
+
+def _has_values(field: CustomFieldRecord) -> bool:
+    """Whether records that are not in the trash have values of a field."""
+    has_value, params = values.has_key("custom", field.key)
+    sql = f"SELECT 1 FROM {field.resource[:-1]} WHERE deleted_at IS NULL AND {has_value} LIMIT 1"
+    return row(sql, params) is not None
 
 
 def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Any:
@@ -300,15 +310,17 @@ def _require_own_names(plural: str, key: str, type: str) -> None:
 def _key_of(definition: dict[str, Any]) -> str:
     """The key that was sent, or one from the label; raises Invalid if that has no letters for it.
 
-    The key that a deleted field of another type still has is made another one.
+    A key that a deleted field still has is made another one.
     """
-    if key := definition.get("key"):
-        return key
-    made = _make_key(definition["label"])
-    deleted = "resource = ? AND key = ? AND type <> ? AND deleted_at IS NOT NULL"
-    plural, type = definition["resource"], definition["type"]
-    keys = chain([made], (f"{made[:29]}_{number}" for number in count(2)))
-    return next(key for key in keys if not CustomFieldRecord.first(deleted, plural, key, type))
+    if sent := definition.get("key"):
+        return str(sent)
+    made, plural = _make_key(definition["label"]), definition["resource"]
+    deleted = "resource = ? AND key = ? AND deleted_at IS NOT NULL"
+    for key in chain([made], (f"{made[:29]}_{number}" for number in count(2))):
+        known = CustomFieldRecord.first(deleted, plural, key)
+        if known is None or _comes_again(known, definition["type"]):
+            break
+    return key
 
 
 def _make_key(label: str) -> str:
