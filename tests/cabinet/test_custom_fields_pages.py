@@ -196,6 +196,17 @@ def test_a_wrong_value_is_told_at_its_field(olena, fields):
     assert all(f'id="custom.{key}-fault"' in page.text for key in wrong)
 
 
+def test_a_view_by_a_field_that_was_hidden_is_shown_without_it(api, olena):
+    id = add(api, "choice")
+    view = {"resource": "leads", "query": "custom.x=oak", "name": "Дубові"}
+    address = olena.sends("/views", view)
+    api.post(f"/fields/{id}/retire")
+    assert olena.get(address).location == "/leads?saved=1"
+    page = olena.sees("/leads?saved=1")
+    assert "Одного з фільтрів більше немає" in page and 'action="/views/1/delete"' in page
+    assert olena.get("/leads?sort=-custom.x&q=a").location == "/leads?q=a"
+
+
 def test_a_field_that_was_hidden_meanwhile_is_not_set_in_many_records(olena):
     sent = {"ids": ["1"], "do": "own", "own": "custom.x"}
     assert olena.post("/leads/bulk", sent).status_code == 303

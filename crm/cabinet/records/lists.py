@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from flask import request
+from flask import abort, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
@@ -30,13 +30,19 @@ from crm.cabinet.records.filters import (
     filter_field,
     is_filtered,
     own_filters,
+    own_parameter,
     read_parameters,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
-from crm.cabinet.rendering import me, render
+from crm.cabinet.records.record_fields import (
+    form_names,
+    record_fields,
+    with_focus,
+)
+from crm.cabinet.rendering import me, render, see_other
 from crm.records import pagination
 from crm.records.custom import fields as custom_fields
+from crm.records.custom.fields import HAS_PREFIX, PREFIX
 from crm.records.queries import Filter
 from crm.records.views import RecordView
 from crm.resources import tenant
@@ -194,6 +200,7 @@ def selection(page: ListPage, choices: Mapping[str, Choices] = {}) -> dict[str, 
 def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: Any) -> Response:
     """Render a list; choices: those of filters by records."""
     noun, parameters = page.view.noun, page.parameters()
+    _leave_hidden_out(page)
     query = page.filter.read(MultiDict(parameters))
     # Not with `q`: to count the matches of a common word takes longer than to find a page.
     query.total, query.max_total = not request.args.get("q"), MAX_TOTAL
@@ -230,6 +237,19 @@ def render_list(page: ListPage, choices: Mapping[str, Choices] = {}, **context: 
         },
         **context,
     )
+
+
+def _leave_hidden_out(page: ListPage) -> None:
+    """Lead on from an address that filters or sorts by a field that lists no longer do."""
+    sent, plural = [*request.args.items(multi=True)], f"{page.view.noun}s"
+    kept = []
+    for name, text in sent:
+        by = text.removeprefix("-") if name == "sort" else name
+        if not by.startswith((PREFIX, HAS_PREFIX)) or own_parameter(plural, by):
+            kept.append((name, text))
+    if len(kept) < len(sent):
+        text = gettext("One of the filters is no longer there: the list is shown without it.")
+        abort(see_other(f"{request.path}?{urlencode(kept)}", text, "danger"))
 
 
 def _total_text(total: int | None) -> str:
