@@ -112,7 +112,9 @@ class Sender:
         atexit.unregister(self.close)
         self.stop()
         self._wait_for_in_flight()
-        for scan in self._scans:  # it reads files that are closed, or restored, after this
+        with self._lock:
+            scans = [*self._scans]
+        for scan in scans:  # it reads files that are closed, or restored, after this
             scan.join(STOP_TIMEOUT_SECONDS)
         for _ in range(self._threads):
             self._jobs.put(None)
@@ -171,11 +173,12 @@ class Sender:
     def _start_scan(self) -> None:
         """Look for pending deliveries of tenants that may have some, by threads of their own."""
         labels = deque(self.tenants.with_deliveries())
-        self._scans = [scan for scan in self._scans if scan.is_alive()]
-        for _ in range(STARTUP_SCAN_THREADS):
-            scan = threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True)
-            scan.start()
-            self._scans.append(scan)
+        with self._lock:  # close() waits for all that were started before it stopped the sender
+            self._scans = [scan for scan in self._scans if scan.is_alive()]
+            for _ in range(0 if self._stopped.is_set() else STARTUP_SCAN_THREADS):
+                scan = threading.Thread(target=self._scan, args=(labels,), name="scan", daemon=True)
+                scan.start()
+                self._scans.append(scan)
 
     def _scan(self, labels: deque[str]) -> None:
         while not self._stopped.is_set():

@@ -245,6 +245,16 @@ def test_an_import_that_was_undone_adds_its_fields_again(api):
     assert api.read("/leads?sort=id")[0]["custom"] == {"poroda_2": "Дуб", "sum": 100}
 
 
+def test_a_field_that_is_added_again_needs_room_to_filter(api):
+    to_new = TO_NEW | {"Порода": {"new_field": {"type": "text", "filtered": True}}}
+    load(api, "leads", PEOPLE, to_new)
+    api.post("/batches/1/undo")
+    for number in range(10):
+        label = f"Field {number}"
+        api.create("/fields", resource="leads", label=label, type="text", filtered=True)
+    assert load(api, "leads", PEOPLE, to_new).json["code"] == "too_many_fields"
+
+
 def test_a_file_says_options_by_keys_to_programs_and_by_labels_to_people(api):
     options = [{"key": "oak", "label": "Ash"}, {"key": "ash", "label": "Oak"}]
     api.create("/fields", resource="leads", key="x", label="X", type="choice", options=options)

@@ -150,10 +150,11 @@ def create(data: dict[str, Any]) -> int:
         others = _live(plural)
         if len(others) >= MAX_FIELDS:
             raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
+        filtered = known.filtered if known else data.get("filtered", 0)
+        _require_room_to_filter(plural, data["type"], filtered, others)
         if known:
             _show_again(known, data)
             return known.id
-        _require_room_to_filter(plural, data["type"], data.get("filtered", 0), others)
         position = len(others) + 1
         field = CustomFieldRecord.add({**data, "key": key, "position": position})
         _arrange(plural, field, data.get("position") or position)
