@@ -192,7 +192,7 @@ class SoftDeletedRecord(Record):
     """
 
     is_tagged: ClassVar[bool] = False
-    custom: Any  # of those that have fields of the tenant's own (custom_values.py)
+    custom: Any  # of those that have fields of the tenant's own (custom/values.py)
 
     external_id = columns.Text(128, example="1C-000123", searched=True, label=N_("External ID"))
     extra = columns.MergedExtra(label=N_("Other data"), form=False)

@@ -4,7 +4,7 @@ They are the tenant's catalog: the rows of `custom_field`, made into a `Catalog`
 change. The tenant's row has a random name of it, which comes with the row of the API key or of the
 session, so a request needs no query for it; a request that has begun with one catalog keeps it.
 
-A record has their values in its column `custom` (custom_values.py).
+A record has their values in its column `custom` (values.py).
 """
 
 import difflib

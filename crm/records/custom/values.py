@@ -1,4 +1,4 @@
-"""The values of a tenant's own fields: `custom` of a record, {key: value} (custom_fields.py).
+"""The values of a tenant's own fields: `custom` of a record, {key: value} (fields.py).
 
 They are stored as they are shown, in one column. Values that lists are filtered by stand in
 `custom_text` or `custom_number`, too, so that equal tables and statements serve all tenants.
