@@ -13,6 +13,7 @@ from crm.resources.batches import undo
 from crm.resources.products import csv_columns
 from crm.spreadsheets import find_resource, import_file, import_run, read_file
 from crm.spreadsheets.import_run import ImportRun
+from crm.spreadsheets.options import ImportOptions
 from crm.storage import chunks
 from crm.storage.session import rows
 from tests.concurrency import ForkServer
@@ -86,6 +87,30 @@ def test_an_import_and_its_undo_that_are_killed_at_every_commit(
     with crm.tenants.session("acme"):
         assert all_files() == before
         assert not rows("SELECT * FROM batch_record WHERE outcome IS NULL OR outcome <> 'reversed'")
+
+
+@pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.deep)])
+def test_an_import_that_adds_a_field_and_its_undo_that_are_killed(crm, clock, when):
+    data = crm.tenants.config.data
+    lines = "".join(f"Lead {n},+38050111220{n},дуб\n" for n in range(5))
+    field = {"new_field": {"key": "wood", "type": "text", "filtered": True}}
+    options = ImportOptions({"name": "name", "phone": "phone", "Порода": field})
+    with crm.tenants.session("acme"):
+        text = f"name,phone,Порода\n{lines}".encode()
+        file = read_file(text, find_resource("leads"), options=options)
+        id = import_run.start(file, "ліди.csv")[0].id
+    crm.tenants.forget_idle()
+    live = "FROM lead JOIN custom_text ON record_id = lead.id WHERE deleted_at IS NULL"
+    with ForkServer(__name__) as worker:
+        assert until_done(worker, data, clock, "import", id, when) >= 2
+        with crm.tenants.session("acme"):
+            assert rows("SELECT key FROM custom_field") == [("wood",)]
+            assert rows(f"SELECT custom, value {live}") == [('{"wood":"дуб"}', "дуб")] * 5
+            batch_id = ImportRun.find(id).batch_id
+        assert until_done(worker, data, clock, "undo", batch_id, when) >= 2
+    with crm.tenants.session("acme"):
+        assert rows("SELECT key FROM custom_field WHERE deleted_at IS NULL") == []
+        assert rows(f"SELECT value {live}") == []
 
 
 def until_done(worker: ForkServer, data: Path, clock: Clock, kind: str, id: int, when: str) -> int:
