@@ -106,9 +106,11 @@ def test_the_lines_for_client_generators_work_without_any_host(tmp_path):
 def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path):
     create_key, create_lead = blocks(read("website-forms"))
     feed, webhook, *_ = blocks(read("events-and-webhooks"))  # then one listens until it is stopped
-    _, search, report, keys, link = blocks(read("api"))  # the first is of client generators
+    # The first is of client generators.
+    _, field, document, search, report, keys, link = blocks(read("api"))
     (hook,) = blocks(read("inbound-hooks"), "sh")
     lines = [BEGIN, keys, create_key, create_lead, search, report, link, feed, webhook, hook]
+    lines += [field, document]
     said = run("\n".join(lines), tmp_path, find_free_port())
     assert re.search(r"^crm_\w{46}$", said, re.M)
     assert re.search(r"^2 .*price list", said, re.M)
@@ -118,6 +120,8 @@ def test_the_lines_about_keys_forms_events_and_hooks_work_as_they_stand(tmp_path
     assert '"type":"lead.created"' in said and '"size":"XL"' in said
     assert '{"status":"ok","webhook_id":"1","secret":"whsec_' in said
     assert '{"status":"ok","inbound_hook_id":"1"}{"status":"success"}' in said
+    assert '{"status":"ok","field_id":"1"}' in said
+    assert '"LeadCustom"' in (tmp_path / "openapi.json").read_text()
 
 
 @pytest.mark.deep
