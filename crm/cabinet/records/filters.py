@@ -198,6 +198,7 @@ def filter_label(noun: str, name: str) -> str:
     """What people call a parameter."""
     if parameter := own_parameter(f"{noun}s", name):
         own = parameter.field
-        text = OWN_TEXTS.get(name.removeprefix(own.name), "%(field)s")
-        return gettext(OWN_TEXTS["has"] if name.startswith(HAS_PREFIX) else text, field=own.label)
+        part = "has" if name.startswith(HAS_PREFIX) else name.removeprefix(own.name)
+        text = OWN_TEXTS.get(part, "%(field)s")
+        return gettext(text, field=own.label)
     return coded_text("filters", name) or labels.field(noun, name)
