@@ -146,6 +146,15 @@ def test_a_tenant_that_fails_does_not_stop_the_others(crm):
 # Good copies and bad ones
 
 
+def test_a_copy_whose_schema_is_no_text_any_more_is_reported(crm, copies):
+    bad = make_copy(crm, "acme", copies)
+    data = bad.read_bytes()
+    at = data.index(b"AUTOINCREMENT")
+    bad.write_bytes(data[: at + 6] + b"\xff" * 7 + data[at + 13 :])
+    result = command(crm, "backup", "verify", bad, code=1)
+    assert "is damaged: its schema is no text" in result.stderr
+
+
 def damage(path: Path) -> None:
     """Turn the pages in its middle into nonsense."""
     with path.open("r+b") as file:

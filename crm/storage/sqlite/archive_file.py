@@ -79,6 +79,8 @@ def check_copy(path: Path, name: str = "") -> int:
                 raise BadCopy(
                     f"{name} is damaged: a {violation[0]} names a {violation[2]} not there"
                 )
+    except UnicodeError as error:  # of SQLite's message, which quotes a damaged schema
+        raise BadCopy(f"{name} is damaged: its schema is no text") from error
     except FILE_ERRORS as error:
         raise BadCopy(f"{name} cannot be used: {error}") from error
     return version
