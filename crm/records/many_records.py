@@ -65,7 +65,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     pairs = zip(new, _search_texts(record, new), strict=True)
     execute_many(statement, [(*v.values(), text, *stamps.values()) for v, text in pairs])
     index_new(table)
-    if "custom" in new[0]:
+    if any(values.get("custom") for values in new):
         added = rows(f"SELECT id, NULL, custom FROM {table} WHERE id > ?", (last_id,))
         custom_values.index_many(f"{table}s", added)
     if batch_id := current_session().batch_id:
