@@ -1,6 +1,6 @@
 """`/api/v1/openapi.json`, and below `/api/v1/docs` Swagger UI and the guides (D16), without a key.
 
-To a key the document names the fields of the tenant's own; it is cached by their hash.
+To a key the document names the fields of the tenant's own; it is cached by their catalog.
 
 Swagger UI comes from its installed package, so the page works offline; page and start script are
 ours, because the package's own page has an inline script, which a strict CSP forbids. The guides of

@@ -34,11 +34,7 @@ from crm.cabinet.records.filters import (
     read_parameters,
     sent_parameters,
 )
-from crm.cabinet.records.record_fields import (
-    form_names,
-    record_fields,
-    with_focus,
-)
+from crm.cabinet.records.record_fields import form_names, record_fields, with_focus
 from crm.cabinet.rendering import me, render, see_other
 from crm.records import pagination
 from crm.records.custom import fields as custom_fields

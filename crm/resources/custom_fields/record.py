@@ -147,11 +147,8 @@ def create(data: dict[str, Any]) -> int:
         if known and not is_again:
             raise Conflict(f"{plural} have, or had, a field {key}", "duplicate_key")
         _require_own_names(plural, key, data["type"])
-        others = _live(plural)
-        if len(others) >= MAX_FIELDS:
-            raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
         filtered = known.filtered if known else data.get("filtered", 0)
-        _require_room_to_filter(plural, data["type"], filtered, others)
+        others = _require_room(plural, data["type"], filtered)
         if known:
             _show_again(known, data)
             return known.id
@@ -240,10 +237,7 @@ def _set_retired(id: int | str, at: str | None) -> Any:
         field = find(id)
         if bool(field.retired_at) != bool(at):
             if at is None:
-                others = _live(field.resource)
-                if len(others) >= MAX_FIELDS:
-                    raise Conflict(f"there are {MAX_FIELDS} fields", "too_many_fields")
-                _require_room_to_filter(field.resource, field.type, field.filtered, others)
+                _require_room(field.resource, field.type, field.filtered)
             changed = {"retired_at": at} | ({"pending_from": 0} if field.searched else {})
             field.save_changes(changed)
             custom_fields.note_change()
@@ -276,6 +270,15 @@ def _require_options(type: str, options: str | None, known: str | None = None) -
     if missing := [one["key"] for one in loads(known or "[]") if one["key"] not in keys]:
         detail = f"{missing[0]} is missing: an option is archived, so that no value loses its label"
         raise Invalid.field("options", "option_in_use", detail)
+
+
+def _require_room(plural: str, type: str, filtered: int) -> list[CustomFieldRecord]:
+    """The live fields of a resource, beside which there is room for one more. Raises Conflict."""
+    others = _live(plural)
+    if len(others) >= MAX_FIELDS:
+        raise Conflict(f"{plural} have {MAX_FIELDS} fields: retire one", "too_many_fields")
+    _require_room_to_filter(plural, type, filtered, others)
+    return others
 
 
 def _require_room_to_filter(
