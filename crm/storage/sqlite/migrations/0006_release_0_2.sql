@@ -393,7 +393,7 @@ CREATE INDEX proposal_state ON proposal (state, id);
 CREATE TABLE inbound_hook (
     id                  INTEGER PRIMARY KEY AUTOINCREMENT,
     name                TEXT NOT NULL,
-    target              TEXT NOT NULL CHECK (target IN ('lead', 'deal', 'note', 'call')),
+    target              TEXT NOT NULL CHECK (target IN ('lead', 'deal', 'note', 'call', 'payment')),
     mapping             TEXT, -- JSON: {path in a body: field}
     defaults            TEXT, -- JSON: {field: its text where a body has none}
     id_path             TEXT, -- where a body has the sender's id of what it is about
@@ -401,6 +401,7 @@ CREATE TABLE inbound_hook (
     signature_header    TEXT,
     signature_algorithm TEXT NOT NULL DEFAULT 'sha256',
     signature_secret    TEXT,
+    takes_files         INTEGER NOT NULL DEFAULT 0 CHECK (takes_files IN (0, 1)),
     active              INTEGER NOT NULL DEFAULT 1 CHECK (active IN (0, 1)),
     user_id             INTEGER NOT NULL REFERENCES user (id), -- in whose name records are made
     token_seed          TEXT NOT NULL, -- of which the installation's key makes the token
@@ -728,3 +729,95 @@ ALTER TABLE client ADD COLUMN custom TEXT;
 ALTER TABLE deal ADD COLUMN custom TEXT;
 ALTER TABLE product ADD COLUMN custom TEXT;
 ALTER TABLE task ADD COLUMN custom TEXT;
+
+-- Files on records, and the one picture of a product (crm/resources/files/record.py).
+CREATE TABLE file (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    noun         TEXT NOT NULL,
+    record_id    INTEGER NOT NULL,
+    name         TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    size         INTEGER NOT NULL,
+    sha256       TEXT NOT NULL,
+    user_id      INTEGER,
+    deleted_at   TEXT,
+    created_at   TEXT NOT NULL,
+    updated_at   TEXT NOT NULL,
+    version      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX file_record ON file (noun, record_id, id);
+CREATE INDEX file_sha256 ON file (sha256);
+CREATE INDEX file_deleted_at ON file (deleted_at) WHERE deleted_at IS NOT NULL;
+ALTER TABLE product ADD COLUMN picture_id INTEGER;
+
+-- What files and papers contain, each content once, in chunks (crm/storage/contents.py). A content
+-- without a sha256 is not complete yet. Of a tenant in a file both tables are in another file,
+-- <label>.files.db, and empty here: only the archive of the tenant has them filled.
+CREATE TABLE file_content (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    sha256       TEXT UNIQUE,
+    size         INTEGER NOT NULL,
+    stored_at    TEXT NOT NULL,
+    unused_since TEXT
+) STRICT;
+CREATE TABLE file_chunk (
+    content_id INTEGER NOT NULL REFERENCES file_content (id) ON DELETE CASCADE,
+    number     INTEGER NOT NULL,
+    data       BLOB NOT NULL,
+    PRIMARY KEY (content_id, number)
+) STRICT;
+
+-- Papers: offers, invoices, acts and delivery notes of deals (crm/resources/papers/record.py). They
+-- outlive their deal and client. snapshot: all that the paper shows, as JSON. sha256: of its PDF,
+-- null until that was made. paid_at: a date.
+CREATE TABLE paper (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    deal_id     INTEGER NOT NULL,
+    client_id   INTEGER,
+    kind        TEXT NOT NULL,
+    language    TEXT NOT NULL,
+    date        TEXT NOT NULL,
+    year        INTEGER NOT NULL,
+    sequence    INTEGER NOT NULL,
+    number      TEXT NOT NULL,
+    client_name TEXT,
+    amount      INTEGER NOT NULL,
+    vat_amount  INTEGER,
+    currency    TEXT NOT NULL,
+    snapshot    TEXT NOT NULL,
+    sha256      TEXT,
+    user_id     INTEGER,
+    voided_at   TEXT,
+    paid_at     TEXT,
+    paid_amount INTEGER,
+    created_at  TEXT NOT NULL,
+    updated_at  TEXT NOT NULL,
+    version     INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
+CREATE INDEX paper_deal ON paper (deal_id, id);
+CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
+CREATE INDEX paper_date ON paper (date, id, kind);
+CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
+CREATE INDEX paper_sha256 ON paper (sha256) WHERE sha256 IS NOT NULL;
+
+-- Addresses by which a client sees one paper.
+CREATE TABLE paper_link (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    paper_id     INTEGER NOT NULL REFERENCES paper (id),
+    hash         BLOB NOT NULL UNIQUE,
+    user_id      INTEGER,
+    created_at   TEXT NOT NULL,
+    expires_at   TEXT NOT NULL,
+    ended_at     TEXT,
+    seen_count   INTEGER NOT NULL DEFAULT 0,
+    last_seen_at TEXT
+) STRICT;
+CREATE INDEX paper_link_paper ON paper_link (paper_id);
+
+-- Who a company is on papers (crm/papers/requisites.py), and how its papers are made.
+ALTER TABLE tenant ADD COLUMN requisites TEXT;
+ALTER TABLE tenant ADD COLUMN paper_settings TEXT;
+ALTER TABLE client ADD COLUMN requisites TEXT;
+-- Per cent of VAT; null: that of the company.
+ALTER TABLE product ADD COLUMN vat INTEGER;
