@@ -176,11 +176,14 @@ class Routes:
     def __init__(self, rules: Iterable[tuple[Rule, Any]]):
         """`rules`: with the view of each."""
         # What may follow a beginning of a path: by known texts, ANY_ID, or VIEWS by their methods.
+        # An id with a suffix, such as `.pdf`, is by (ANY_ID, suffix).
         self._root: dict[Any, Any] = {}
         for rule, view in rules:
             segment = self._root
             for text in rule.rule.split("/"):
-                segment = segment.setdefault(ANY_ID if text.startswith("<") else text, {})
+                _, is_id, suffix = text.partition(">")
+                key = ((ANY_ID, suffix) if suffix else ANY_ID) if is_id else text
+                segment = segment.setdefault(key, {})
             for method in (rule.methods or set()) - {"OPTIONS"}:  # Flask tells the methods
                 segment.setdefault(VIEWS, {})[method] = rule, view
 
@@ -191,8 +194,10 @@ class Routes:
             if text in segment:
                 segment = segment[text]
             elif ANY_ID in segment and text and text.isascii():
-                segment = segment[ANY_ID]
-                ids.append(text)
+                id, dot, suffix = text.partition(".")
+                has_suffix = dot and (ANY_ID, dot + suffix) in segment
+                segment = segment[(ANY_ID, dot + suffix) if has_suffix else ANY_ID]
+                ids.append(id if has_suffix else text)
             else:
                 return None
         rule_and_view = segment.get(VIEWS, {}).get(method)

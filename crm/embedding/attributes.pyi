@@ -130,6 +130,7 @@ class Client(TypedDict):
     website: str | None
     address: str | None
     tax_number: str | None
+    requisites: dict[str, Any]
     tags: list[str]
     assigned_to: str | None
     created_by: str | None
@@ -282,6 +283,8 @@ class Product(TypedDict):
     category: str | None
     description: str | None
     active: bool
+    vat: Literal[20, 14, 7, 0] | None
+    picture_id: str | None
     custom: dict[str, Any]
     used_in_deals: bool
     external_id: str | None
@@ -573,6 +576,54 @@ class Merged(TypedDict):
     status: Literal["ok"]
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
+
+class File(TypedDict):
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    user_id: str | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class Paper(TypedDict):
+    id: str
+    deal_id: str
+    client_id: str | None
+    kind: Literal["offer", "invoice", "act", "delivery_note"]
+    language: Literal["uk", "en"]
+    number: str
+    date: str
+    client_name: str | None
+    amount: int | Decimal
+    vat_amount: int | Decimal | None
+    currency: str
+    sha256: str | None
+    user_id: str | None
+    voided_at: str | None
+    paid_at: str | None
+    paid_amount: int | Decimal | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class PaperLinkCreated(TypedDict):
+    status: Literal["ok"]
+    link_id: str
+    url: NotRequired[str]
+
+class PaperLink(TypedDict):
+    id: str
+    user_id: str | None
+    expires_at: str
+    ended_at: str | None
+    seen_count: int
+    last_seen_at: str | None
+    created_at: str
+    updated_at: str
+    version: int
 
 class SavedView(TypedDict):
     id: str
@@ -888,6 +939,7 @@ class ListedClient(TypedDict):
     website: NotRequired[str | None]
     address: NotRequired[str | None]
     tax_number: NotRequired[str | None]
+    requisites: NotRequired[dict[str, Any]]
     tags: NotRequired[list[str]]
     assigned_to: NotRequired[str | None]
     created_by: NotRequired[str | None]
@@ -1220,7 +1272,7 @@ class ListedInboundCall(TypedDict):
     version: int
 
 class TimelineEntry(TypedDict):
-    kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
+    kind: Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
     id: str
     at: str
     user_id: str | None
@@ -1253,6 +1305,7 @@ Event = (
 
 class Leads:
     notes: LeadsNotes
+    files: LeadsFiles
     changes: LeadsChanges
     timeline: LeadsTimeline
     def create(
@@ -1611,10 +1664,16 @@ class Leads:
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
             `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
+    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a lead.
+
+        file: The file's bytes.
+        """
 
 class Clients:
     contacts: ClientsContacts
     notes: ClientsNotes
+    files: ClientsFiles
     changes: ClientsChanges
     timeline: ClientsTimeline
     def list(
@@ -1688,6 +1747,7 @@ class Clients:
         website: str | None = ...,
         address: str | None = ...,
         tax_number: str | None = ...,
+        requisites: Mapping[str, Any] | None = ...,
         tags: Sequence[str] | None = ...,
         assigned_to: str | int | None = ...,
         source: str | None = ...,
@@ -1701,6 +1761,7 @@ class Clients:
         """Create a client, with contacts if there are any.
 
         type: By default `person`.
+        requisites: For papers. A change sends the keys that it changes.
         custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         contacts: In a change: all the contacts there shall be. In lists only with
             `expand=contacts`.
@@ -1717,6 +1778,7 @@ class Clients:
         website: str | None = ...,
         address: str | None = ...,
         tax_number: str | None = ...,
+        requisites: Mapping[str, Any] | None = ...,
         tags: Sequence[str] | None = ...,
         assigned_to: str | int | None = ...,
         source: str | None = ...,
@@ -1729,6 +1791,7 @@ class Clients:
     ) -> Client:
         """Change the sent fields of a client; `contacts` are all it shall have.
 
+        requisites: For papers. A change sends the keys that it changes.
         custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         contacts: In a change: all the contacts there shall be. In lists only with
             `expand=contacts`.
@@ -1903,6 +1966,11 @@ class Clients:
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
             `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
+    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a client.
+
+        file: The file's bytes.
+        """
 
 class ClientsContacts:
     def list(
@@ -1966,6 +2034,8 @@ class Deals:
     history: DealsHistory
     items: DealsItems
     notes: DealsNotes
+    files: DealsFiles
+    papers: DealsPapers
     changes: DealsChanges
     timeline: DealsTimeline
     def list(
@@ -2307,6 +2377,11 @@ class Deals:
         """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
+    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a deal.
+
+        file: The file's bytes.
+        """
 
 class DealsHistory:
     def list(
@@ -2417,6 +2492,7 @@ class DealsItems:
         """Remove an item from a deal."""
 
 class Products:
+    files: ProductsFiles
     changes: ProductsChanges
     def list(
         self,
@@ -2466,6 +2542,8 @@ class Products:
         category: str | None = ...,
         description: str | None = ...,
         active: bool = ...,
+        vat: Literal[20, 14, 7, 0] | None = ...,
+        picture_id: str | int | None = ...,
         custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -2476,6 +2554,8 @@ class Products:
         sku: The key of the price list.
         currency: By default the tenant's.
         active: By default `true`.
+        vat: Per cent of VAT on papers; by default the company's.
+        picture_id: The picture of it: one of its files (`POST /products/<id>/files`).
         custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         """
     def update(
@@ -2491,6 +2571,8 @@ class Products:
         category: str | None = ...,
         description: str | None = ...,
         active: bool = ...,
+        vat: Literal[20, 14, 7, 0] | None = ...,
+        picture_id: str | int | None = ...,
         custom: Mapping[str, Any] | None = ...,
         external_id: str | None = ...,
         extra: Mapping[str, Any] | None = ...,
@@ -2500,6 +2582,8 @@ class Products:
 
         sku: The key of the price list.
         currency: By default the tenant's.
+        vat: Per cent of VAT on papers; by default the company's.
+        picture_id: The picture of it: one of its files (`POST /products/<id>/files`).
         custom: The tenant's own fields (`GET /fields`) that have a value. A change sends some.
         version: As it was read: refused when the record has changed since.
         """
@@ -2636,8 +2720,14 @@ class Products:
         """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
+    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a product.
+
+        file: The file's bytes.
+        """
 
 class Tasks:
+    files: TasksFiles
     changes: TasksChanges
     timeline: TasksTimeline
     def list(
@@ -2942,6 +3032,11 @@ class Tasks:
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""
+    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a task.
+
+        file: The file's bytes.
+        """
 
 class Pipelines:
     stages: PipelinesStages
@@ -3485,6 +3580,276 @@ class DealsNotes:
         """
     def delete(self, deal_id: int | str, id: int | str, /) -> None:
         """Delete a note of a deal."""
+
+class LeadsFiles:
+    def list(
+        self,
+        lead_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
+        | None = ...,
+    ) -> Page[File]:
+        """List the files of a lead, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, lead_id: int | str, id: int | str, /) -> None:
+        """Delete a file of a lead; it can be restored for 30 days."""
+    def restore(self, lead_id: int | str, id: int | str, /) -> File:
+        """Restore a deleted file of a lead."""
+
+class ClientsFiles:
+    def list(
+        self,
+        client_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
+        | None = ...,
+    ) -> Page[File]:
+        """List the files of a client, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, client_id: int | str, id: int | str, /) -> None:
+        """Delete a file of a client; it can be restored for 30 days."""
+    def restore(self, client_id: int | str, id: int | str, /) -> File:
+        """Restore a deleted file of a client."""
+
+class DealsFiles:
+    def list(
+        self,
+        deal_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
+        | None = ...,
+    ) -> Page[File]:
+        """List the files of a deal, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, deal_id: int | str, id: int | str, /) -> None:
+        """Delete a file of a deal; it can be restored for 30 days."""
+    def restore(self, deal_id: int | str, id: int | str, /) -> File:
+        """Restore a deleted file of a deal."""
+
+class ProductsFiles:
+    def list(
+        self,
+        product_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
+        | None = ...,
+    ) -> Page[File]:
+        """List the files of a product, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, product_id: int | str, id: int | str, /) -> None:
+        """Delete a file of a product; it can be restored for 30 days."""
+    def restore(self, product_id: int | str, id: int | str, /) -> File:
+        """Restore a deleted file of a product."""
+
+class TasksFiles:
+    def list(
+        self,
+        task_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
+        | None = ...,
+    ) -> Page[File]:
+        """List the files of a task, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, task_id: int | str, id: int | str, /) -> None:
+        """Delete a file of a task; it can be restored for 30 days."""
+    def restore(self, task_id: int | str, id: int | str, /) -> File:
+        """Restore a deleted file of a task."""
+
+class DealsPapers:
+    def list(
+        self,
+        deal_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        deal_id: int | str | Sequence[int | str] | None = ...,
+        client_id: int | str | Sequence[int | str] | None = ...,
+        kind: Literal["offer", "invoice", "act", "delivery_note"]
+        | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
+        | None = ...,
+        sort: Literal[
+            "id", "-id", "date", "-date", "created_at", "-created_at", "updated_at", "-updated_at"
+        ]
+        | None = ...,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        is_paid: bool | None = ...,
+        is_void: bool | None = ...,
+    ) -> Page[Paper]:
+        """List the papers of a deal, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        deal_id: Papers of a deal.
+        client_id: Papers of a client.
+        sort: One field; `-` in front for descending.
+        since: Of this day or later.
+        until: Of this day or earlier.
+        is_paid: Whether a payment is noted.
+        is_void: Whether it was voided.
+        """
+    def create(
+        self,
+        deal_id: int | str,
+        /,
+        *,
+        kind: Literal["offer", "invoice", "act", "delivery_note"],
+        language: Literal["uk", "en"] = ...,
+        paid_at: date | str | None = ...,
+        paid_amount: float | Decimal | str | None = ...,
+    ) -> Paper:
+        """Make a paper of a deal as it is now.
+
+        language: Of its texts. By default `uk`.
+        paid_at: Of an invoice: the day of the payment.
+        paid_amount: By default its amount.
+        """
+
+class Papers:
+    links: PapersLinks
+    def list(
+        self,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        deal_id: int | str | Sequence[int | str] | None = ...,
+        client_id: int | str | Sequence[int | str] | None = ...,
+        kind: Literal["offer", "invoice", "act", "delivery_note"]
+        | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
+        | None = ...,
+        sort: Literal[
+            "id", "-id", "date", "-date", "created_at", "-created_at", "updated_at", "-updated_at"
+        ]
+        | None = ...,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        is_paid: bool | None = ...,
+        is_void: bool | None = ...,
+    ) -> Page[Paper]:
+        """List papers, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        deal_id: Papers of a deal.
+        client_id: Papers of a client.
+        sort: One field; `-` in front for descending.
+        since: Of this day or later.
+        until: Of this day or earlier.
+        is_paid: Whether a payment is noted.
+        is_void: Whether it was voided.
+        """
+    def export_csv(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        kind: Literal["offer", "invoice", "act", "delivery_note"]
+        | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
+        | None = ...,
+        dialect: Literal["excel"] | None = ...,
+    ) -> bytes:
+        """Export papers for the bookkeeper as CSV, by date and number; void ones are named so.
+
+        since: Of this day or later.
+        until: Of this day or earlier.
+        dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
+        """
+    def get(self, id: int | str, /) -> Paper:
+        """Get one paper."""
+    def update(
+        self,
+        id: int | str,
+        /,
+        *,
+        paid_at: date | str | None = ...,
+        paid_amount: float | Decimal | str | None = ...,
+        version: int = ...,
+    ) -> Paper:
+        """Note that an invoice was paid, or, with null, that it was not.
+
+        paid_at: Of an invoice: the day of the payment.
+        paid_amount: By default its amount.
+        version: As it was read: refused when the record has changed since.
+        """
+    def void(self, id: int | str, /) -> Paper:
+        """Void a paper: it keeps its number, and its links end."""
+    def links(self, id: int | str, /, *, expires_at: datetime | str = ...) -> PaperLinkCreated:
+        """Make an address by which a client sees the paper without an account.
+
+        expires_at: By default after 30 days; at most 366.
+        """
+
+class PapersLinks:
+    def list(
+        self,
+        paper_id: int | str,
+        /,
+        *,
+        limit: int | None = ...,
+        cursor: str | None = ...,
+        total: bool | None = ...,
+        sort: Literal["id", "-id"] | None = ...,
+    ) -> Page[PaperLink]:
+        """List the links to a paper, the newest first.
+
+        limit: How many records at most.
+        cursor: `meta.next_cursor` of the page before.
+        total: `true` adds `meta.total`.
+        sort: One field; `-` in front for descending.
+        """
+    def delete(self, paper_id: int | str, id: int | str, /) -> None:
+        """Revoke a link to a paper."""
 
 class Views:
     def list(
@@ -4100,8 +4465,10 @@ class LeadsTimeline:
         lead_id: int | str,
         /,
         *,
-        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
-        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        | Sequence[
+            Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        ]
         | None = ...,
         limit: int | None = ...,
         cursor: str | None = ...,
@@ -4119,8 +4486,10 @@ class ClientsTimeline:
         client_id: int | str,
         /,
         *,
-        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
-        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        | Sequence[
+            Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        ]
         | None = ...,
         limit: int | None = ...,
         cursor: str | None = ...,
@@ -4138,8 +4507,10 @@ class DealsTimeline:
         deal_id: int | str,
         /,
         *,
-        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
-        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        | Sequence[
+            Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        ]
         | None = ...,
         limit: int | None = ...,
         cursor: str | None = ...,
@@ -4157,8 +4528,10 @@ class TasksTimeline:
         task_id: int | str,
         /,
         *,
-        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import"]
-        | Sequence[Literal["note", "task", "stage", "change", "deal", "lead", "import"]]
+        kind: Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        | Sequence[
+            Literal["note", "task", "stage", "change", "deal", "lead", "import", "file", "paper"]
+        ]
         | None = ...,
         limit: int | None = ...,
         cursor: str | None = ...,
@@ -4184,6 +4557,7 @@ class ResourceAttributes:
     proposals: Proposals
     trash: Trash
     duplicates: Duplicates
+    papers: Papers
     views: Views
     reports: Reports
     events: Events
@@ -4192,3 +4566,7 @@ class ResourceAttributes:
     deliveries: Deliveries
     inbound_hooks: Inbound_hooks
     inbound_calls: Inbound_calls
+    def files_csv(self, id: int | str, /) -> bytes:
+        """Get the bytes of a file, or a range of them."""
+    def papers_csv(self, id: int | str, /) -> bytes:
+        """Get a paper as PDF: always the same bytes."""

@@ -36,7 +36,7 @@ def delete_after(
 
 def erase_deleted(table: str, *referring: str) -> None:
     """Register a sweep that erases the soft-deleted records of a table after KEPT_DAYS, with their
-    notes and audit entries. `referring`: tables with a column of their id; one with a row there
+    notes, files and audit entries. `referring`: tables with a column of their id; one with a row there
     stays."""
     unreferenced = "".join(
         f"NOT EXISTS (SELECT 1 FROM {other} WHERE {other}.{table}_id = {table}.id) AND "
@@ -53,6 +53,7 @@ def erase_deleted(table: str, *referring: str) -> None:
             ids = dumps([id for (id,) in expired]).decode()
             of_records = f"noun = ? AND {among('record_id')}"
             execute(f"DELETE FROM note WHERE {of_records}", (table, ids))
+            execute(f"DELETE FROM file WHERE {of_records}", (table, ids))
             execute(f"DELETE FROM audit_entry WHERE {of_records}", (table, ids))
             custom_values.forget(f"{table}s", ids)
             execute(f"DELETE FROM {table} WHERE {among('id')}", (ids,))

@@ -24,12 +24,16 @@ from crm.resources.custom_fields import endpoints as field_endpoints
 from crm.resources.deals import client_changes
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
+from crm.resources.files import endpoints as file_endpoints
+from crm.resources.files import record as files
 from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.inbound import hooks
 from crm.resources.leads import conversion
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.main_resources import MAIN_RESOURCES
+from crm.resources.papers import endpoints as paper_endpoints
 from crm.resources.pipelines import endpoints as pipeline_endpoints
+from crm.resources.products import record as products
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.resources.reports import endpoints as report_endpoints
 from crm.resources.tasks import TASKS, add_task_of_stage
@@ -47,6 +51,7 @@ for importable in (PRODUCTS, CLIENTS, DEALS, LEADS, TASKS):
 clients.client_changes = client_changes
 deals.create_deal_of_lead = conversion.create_deal
 deals.add_task_of_stage = add_task_of_stage
+products.require_picture = files.require_picture
 users.after_deactivation.append(hooks.pass_on)
 
 # In the specification's order.
@@ -62,6 +67,8 @@ BLUEPRINTS = (
     personal_data.blueprint,
     merging.blueprint,
     notes.blueprint,
+    file_endpoints.blueprint,
+    paper_endpoints.blueprint,
     saved_views.blueprint,
     report_endpoints.blueprint,
     event_feed.blueprint,

@@ -19,7 +19,7 @@ JPEG_SIZE = re.compile(rb"\xff[\xc0-\xc2]..\x08(..)(..)", re.S)
 
 def save(data: bytes) -> None:
     """Store a picture as the logo, in place of the former one. Raises Invalid."""
-    content_type, width, height = _read_head(data)
+    content_type, width, height = read_head(data)
     if len(data) > MAX_BYTES:
         raise Invalid.field("logo", "too_large", f"at most {MAX_BYTES // 1000} kB")
     smallest, largest = SIDES
@@ -53,7 +53,7 @@ def read() -> tuple[str, bytes] | None:
     return (logo[0], bytes(logo[1])) if logo else None
 
 
-def _read_head(data: bytes) -> tuple[str, int, int]:
+def read_head(data: bytes) -> tuple[str, int, int]:
     """The content type, width and height of a picture. Raises Invalid."""
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 24:
         return ("image/png", *struct.unpack(">II", data[16:24]))

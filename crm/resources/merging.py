@@ -1,9 +1,10 @@
 """Merging two clients, or two leads, of one person into one (D6, D17).
 
-One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, contacts,
-the audit trail, values of own fields. Of each field it has the value that was chosen, else its own,
-else the other's; tags and `extra` are those of both. The other one is deleted, and its id leads to
-that. All is one transaction and one batch, whose undo puts back what still is as the merge left it.
+One record stays. It takes over what refers to the other one: deals, leads, tasks, notes, files,
+contacts, the audit trail, values of own fields. Papers name the client that they were made for. Of
+each field it has the value that was chosen, else its own, else the other's; tags and `extra` are
+those of both. The other one is deleted, and its id leads to that. All is one transaction and one
+batch, whose undo puts back what still is as the merge left it.
 """
 
 from contextlib import closing
@@ -60,7 +61,7 @@ SHARED: dict[str, dict[str, tuple[str, ...]]] = {
     "lead": {"email": ("lead",), "phone": ("lead",)},
 }
 MAX_GROUP = 50
-PARTS = ("note", "audit_entry")
+PARTS = ("note", "file", "audit_entry")
 PATCHES = {"client": CLIENT_PATCH, "lead": LEAD_PATCH}
 FIELDS = {
     noun: patch.fields.keys() - patch.echoes - {"contacts", "status"}

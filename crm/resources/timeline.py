@@ -24,7 +24,7 @@ from crm.resources.notes import NOUNS
 from crm.storage.reading import BoundedRows
 
 # In the order in which entries of one second stand; a cursor has the position of a kind.
-KINDS = ("note", "task", "stage", "change", "deal", "lead", "import")
+KINDS = ("note", "task", "stage", "change", "deal", "lead", "import", "file", "paper")
 COLUMNS = ("title", "text", "type", "status", "duration_seconds", "before", "after")
 
 
@@ -97,6 +97,12 @@ TASK |= {"text": "coalesce(result, description)"}
 TASK |= {"duration_seconds": "CAST(duration_seconds AS TEXT)"}  # one type for all arms
 NOTE = {"text": "text", "status": "CASE WHEN former_texts IS NOT NULL THEN 'edited' END"}
 LEAD = {"title": "name", "text": "comment", "type": "source", "status": "status", "after": "extra"}
+FILE = {"title": "name", "type": "content_type"}
+PAPER = {
+    "title": "number",
+    "type": "kind",
+    "status": "CASE WHEN voided_at IS NOT NULL THEN 'void' END",
+}
 TASK_AT = "coalesce(completed_at, created_at)"  # must match the indexes of tasks by time
 
 
@@ -176,14 +182,18 @@ def _arms(noun: str, id: int) -> list[Arm]:
         ),
     ]
     if noun not in NOUNS:
-        return arms
-    arms += [_notes(noun, "= ?", (id,)), _tasks(f"{noun}_id = ?", (id,))]
+        return [*arms, _files(noun, "= ?", (id,))]
+    arms += [_notes(noun, "= ?", (id,)), _files(noun, "= ?", (id,))]
+    arms.append(_tasks(f"{noun}_id = ?", (id,)))
     if noun == "lead":
         return arms
     if noun == "deal":
         others = {"before": "from_name", "after": "to_name"}
         source = "stage_move WHERE deal_id = ?"
         arms.append(Arm("stage", source, (id,), "moved_at", ("deals", "deal_id"), others=others))
+        source = "paper WHERE deal_id = ?"
+        paper = Arm("paper", source, (id,), "created_at", ("deals", "deal_id"), scope="papers")
+        arms.append(paper._replace(others=PAPER))
     else:
         others = {"title": "title", "status": "status"}
         source = "deal WHERE client_id = ? AND deleted_at IS NULL"
@@ -194,7 +204,8 @@ def _arms(noun: str, id: int) -> list[Arm]:
     arms.append(lead._replace(scope="leads", others=LEAD))
     if leads := tuple(ids_of(noun, id)):
         among = f"IN ({', '.join('?' * len(leads))})"
-        arms += [_notes("lead", among, leads), _tasks(f"lead_id {among}", leads)]
+        arms += [_notes("lead", among, leads), _files("lead", among, leads)]
+        arms.append(_tasks(f"lead_id {among}", leads))
     return arms
 
 
@@ -203,6 +214,13 @@ def _notes(noun: str, among: str, ids: tuple[int, ...]) -> Arm:
     record = (resource, "record_id")
     scope = resource if noun == "lead" else ""
     return Arm("note", source, (noun, *ids), "created_at", record, scope=scope, others=NOTE)
+
+
+def _files(noun: str, among: str, ids: tuple[int, ...]) -> Arm:
+    source = f"file WHERE noun = ? AND record_id {among} AND deleted_at IS NULL"
+    resource = f"{noun}s"
+    files = Arm("file", source, (noun, *ids), "created_at", (resource, "record_id"), others=FILE)
+    return files._replace(scope=resource if noun == "lead" else "")
 
 
 def _tasks(condition: str, ids: tuple[int, ...]) -> Arm:

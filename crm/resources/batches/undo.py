@@ -251,6 +251,9 @@ def _require_unused(
         if f"{noun}_id" in other._meta.fields
     }
     conditions["note"] = f"noun = '{noun}' AND record_id = ?"
+    conditions["file"] = f"noun = '{noun}' AND record_id = ? AND deleted_at IS NULL"
+    if noun == "deal":
+        conditions["paper"] = "deal_id = ?"
     if noun == "product":
         conditions["deal_item"] = "product_id = ?"
     for table, condition in conditions.items():

@@ -17,6 +17,7 @@ from crm.config.readers import MAX_CONTACTS
 from crm.errors import Fault, Invalid
 from crm.json import loads
 from crm.outbox import events
+from crm.papers.requisites import RequisitesColumn
 from crm.records import columns, fields, nested, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.custom.values import Custom
@@ -65,6 +66,12 @@ class Client(SoftDeletedRecord):
         searched=True,
         filtered=parameters.Equals(about="The number of the tax office.", rare=True),
         label=N_("Tax number"),
+    )
+    requisites = RequisitesColumn(
+        example={"legal_name": "ТОВ «Ромашка»", "edrpou": "14360570"},
+        about="For papers. A change sends the keys that it changes.",
+        label=N_("Requisites"),
+        form=False,
     )
     tags = columns.Tags(searched=True, label=N_("Tags"), form="new")
     assigned_to = assignee()

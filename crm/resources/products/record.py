@@ -8,11 +8,12 @@ A deleted product can be restored for 30 days. One that a deal item names keeps 
 
 from typing import Any
 
-from peewee import TextField
+from peewee import IntegerField, TextField
 
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict
 from crm.outbox import events
+from crm.papers.requisites import VatRate
 from crm.records import columns, fields, parameters, verbs
 from crm.records.columns import N_, Shown
 from crm.records.custom.values import Custom
@@ -23,6 +24,10 @@ from crm.records.views import declare_views
 from crm.records.words import Word
 from crm.resources import tenant
 from crm.storage.session import transaction
+
+
+class VatColumn(columns.Column, IntegerField):
+    wire_type = VatRate
 
 
 class Product(SoftDeletedRecord):
@@ -72,6 +77,12 @@ class Product(SoftDeletedRecord):
     active = columns.Boolean(
         default=True, filtered=parameters.BooleanFilter(), label=N_("For sale"), form="new"
     )
+    vat = VatColumn(
+        about="Per cent of VAT on papers; by default the company's.", label=N_("VAT, %")
+    )
+    picture_id = columns.Id(
+        about="The picture of it: one of its files (`POST /products/<id>/files`).", form=False
+    )
     custom = Custom("products")
     used_in_deals = Shown(
         fields.Boolean(
@@ -85,9 +96,11 @@ class Product(SoftDeletedRecord):
     def update_fields(self, data: dict[str, Any]) -> None:
         """Change the sent fields; one product.updated if anything differs. Inside a transaction.
 
-        Raises Conflict `duplicate_sku`.
+        Raises Invalid, and Conflict `duplicate_sku`.
         """
         _require_free_sku(data.get("sku"), self.id)
+        if data.get("picture_id") not in (None, self.picture_id):
+            require_picture(self.id, data["picture_id"])
         if before := self.save_changes(data):
             body = {"product": PRODUCT.one(self.id)}
             events.emit(events.PRODUCT_UPDATED, self.id, body, PRODUCT.show(before))
@@ -108,11 +121,16 @@ class Product(SoftDeletedRecord):
 
 erase_deleted("product", "deal_item")
 
+# What checks a picture, as crm/resources/__init__.py sets it: files import products.
+require_picture: Any = None
+
 
 def create(data: dict[str, Any]) -> int:
     """Add a product and return its id; one product.created. Raises Conflict `duplicate_sku`."""
     with transaction():
         _require_free_sku(data.get("sku"))
+        if data.get("picture_id") is not None:
+            require_picture(0, data["picture_id"])
         product = Product.add({"currency": tenant.currency(), "active": 1, **data})
         events.emit(events.PRODUCT_CREATED, product.id, {"product": PRODUCT.one(product.id)})
         return product.id

@@ -780,12 +780,13 @@ CREATE TABLE file (
     size BIGINT NOT NULL,
     sha256 TEXT COLLATE "C" NOT NULL,
     user_id BIGINT,
+    search_text TEXT COLLATE "C" NOT NULL,
     deleted_at TEXT COLLATE "C",
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
     version BIGINT NOT NULL
 );
-CREATE INDEX file_record ON file (noun, record_id, id);
+CREATE INDEX file_record ON file (noun, record_id, created_at, id);
 CREATE INDEX file_sha256 ON file (sha256);
 CREATE INDEX file_deleted_at ON file (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE TABLE file_content (
@@ -826,7 +827,7 @@ CREATE TABLE paper (
     version BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
-CREATE INDEX paper_deal ON paper (deal_id, id);
+CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX paper_date ON paper (date, id, kind);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
@@ -836,11 +837,13 @@ CREATE TABLE paper_link (
     paper_id BIGINT NOT NULL,
     hash BYTEA NOT NULL UNIQUE,
     user_id BIGINT,
-    created_at TEXT COLLATE "C" NOT NULL,
     expires_at TEXT COLLATE "C" NOT NULL,
     ended_at TEXT COLLATE "C",
     seen_count BIGINT NOT NULL DEFAULT 0,
-    last_seen_at TEXT COLLATE "C"
+    last_seen_at TEXT COLLATE "C",
+    created_at TEXT COLLATE "C" NOT NULL,
+    updated_at TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL
 );
 CREATE INDEX paper_link_paper ON paper_link (paper_id);
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);

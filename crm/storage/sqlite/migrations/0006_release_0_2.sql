@@ -740,12 +740,13 @@ CREATE TABLE file (
     size         INTEGER NOT NULL,
     sha256       TEXT NOT NULL,
     user_id      INTEGER,
+    search_text  TEXT NOT NULL,
     deleted_at   TEXT,
     created_at   TEXT NOT NULL,
     updated_at   TEXT NOT NULL,
     version      INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX file_record ON file (noun, record_id, id);
+CREATE INDEX file_record ON file (noun, record_id, created_at, id);
 CREATE INDEX file_sha256 ON file (sha256);
 CREATE INDEX file_deleted_at ON file (deleted_at) WHERE deleted_at IS NOT NULL;
 ALTER TABLE product ADD COLUMN picture_id INTEGER;
@@ -795,7 +796,7 @@ CREATE TABLE paper (
     version     INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
-CREATE INDEX paper_deal ON paper (deal_id, id);
+CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX paper_date ON paper (date, id, kind);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
@@ -807,11 +808,13 @@ CREATE TABLE paper_link (
     paper_id     INTEGER NOT NULL REFERENCES paper (id),
     hash         BLOB NOT NULL UNIQUE,
     user_id      INTEGER,
-    created_at   TEXT NOT NULL,
     expires_at   TEXT NOT NULL,
     ended_at     TEXT,
     seen_count   INTEGER NOT NULL DEFAULT 0,
-    last_seen_at TEXT
+    last_seen_at TEXT,
+    created_at   TEXT NOT NULL,
+    updated_at   TEXT NOT NULL,
+    version      INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX paper_link_paper ON paper_link (paper_id);
 

@@ -1,0 +1,1 @@
+"""Files on records: their rules, and the endpoints."""

@@ -1,0 +1,1 @@
+"""Papers of deals: offers, invoices, acts and delivery notes."""

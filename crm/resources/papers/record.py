@@ -1,0 +1,226 @@
+"""Papers: offers, invoices, acts and delivery notes, made from a deal as it is.
+
+A paper has the next number of its kind and year: numbers have no gaps, also when processes die,
+because a number is given in the transaction that adds the paper. What it shows is stored with it,
+and its PDF once that was made; neither changes, whatever becomes of the deal. A wrong paper is
+voided, and keeps its number. Papers outlive their deal and client, as the law asks of invoices.
+"""
+
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+from peewee import IntegerField, TextField
+
+from crm.errors import Conflict, NotFound
+from crm.json import dumps, loads
+from crm.papers import pdf
+from crm.records import columns, erasure, parameters
+from crm.records.columns import N_
+from crm.records.record import Record
+from crm.records.views import declare_views
+from crm.resources import logo
+from crm.resources.deals.record import Deal
+from crm.resources.papers import snapshots
+from crm.storage import contents, own_rows
+from crm.storage.dialect import among
+from crm.storage.session import (
+    current_session,
+    execute,
+    now,
+    one_row,
+    row,
+    tenant_zone,
+    transaction,
+)
+from crm.values import money
+
+KINDS = ("offer", "invoice", "act", "delivery_note")
+LANGUAGES = ("uk", "en")
+KEPT_KINDS = KINDS[1:]  # primary documents, which are kept when a person's data is erased
+
+
+class Paper(Record):
+    """One paper, in stored form; all but its payment never changes."""
+
+    noun = "paper"
+
+    deal_id = columns.Id(dump_only=True, filtered=parameters.Reference(about="Papers of a deal."))
+    client_id = columns.Id(
+        dump_only=True, allow_none=True, filtered=parameters.Reference(about="Papers of a client.")
+    )
+    kind = columns.Choice(
+        *KINDS,
+        required=True,
+        create_only=True,
+        example="invoice",
+        filtered=parameters.Equals(),
+        label=N_("Kind"),
+    )
+    language = columns.Choice(
+        *LANGUAGES, default="uk", create_only=True, about="Of its texts.", label=N_("Language")
+    )
+    number = columns.Text(64, dump_only=True, example="17/2026", label=N_("Number"))
+    date = columns.Date(dump_only=True, sorted=True, label=N_("Date"))
+    year = IntegerField()
+    sequence = IntegerField()
+    client_name = columns.Text(255, dump_only=True, allow_none=True, label=N_("Client"))
+    amount = columns.Amount(dump_only=True, label=N_("Amount"))
+    vat_amount = columns.Amount(dump_only=True, allow_none=True, label=N_("VAT"))
+    currency = columns.Currency(dump_only=True, label=N_("Currency"))
+    snapshot = TextField()
+    sha256 = columns.Text(
+        64, dump_only=True, allow_none=True, about="Of its PDF; null until that was made."
+    )
+    user_id = columns.Id(dump_only=True, allow_none=True, about="Who made it.")
+    voided_at = columns.DateTime(dump_only=True, allow_none=True)
+    paid_at = columns.Date(about="Of an invoice: the day of the payment.", label=N_("Paid on"))
+    paid_amount = columns.Amount(about="By default its amount.", label=N_("Paid"))
+
+
+own_rows.declare_parts("paper", "deal")
+contents.declare_users("paper")
+
+PAPER, PAPER_IN, PAPER_PATCH = declare_views(Paper)
+
+
+def create(deal_id: int | str, data: dict[str, Any]) -> int:
+    """Make a paper of a live deal, with its PDF where Typst is installed; return its id.
+
+    Raises NotFound, and Conflict: `no_amount`, `amount_differs`, `requisites_missing`.
+    """
+    with transaction():
+        deal = Deal.find(deal_id)
+        today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+        kind, language = data["kind"], data.get("language") or "uk"
+        snapshot = snapshots.of(deal, kind, language, today)
+        last = "SELECT coalesce(max(sequence), 0) FROM paper WHERE kind = ? AND year = ?"
+        sequence = one_row(last, (kind, today.year))[0] + 1
+        snapshots.set_number(snapshot, sequence)
+        vat = snapshot["totals"]["vat"]
+        paper = Paper.add(
+            {
+                "deal_id": deal.id,
+                "client_id": deal.client_id,
+                "kind": kind,
+                "language": language,
+                "number": snapshot["number"],
+                "date": snapshot["date"],
+                "year": today.year,
+                "sequence": sequence,
+                "client_name": deal.client_name,
+                "amount": money(snapshot["totals"]["gross"], 2, 1 << 62),
+                "vat_amount": None if vat is None else money(vat, 2, 1 << 62),
+                "currency": deal.currency,
+                "snapshot": dumps(snapshot).decode(),
+                "user_id": current_session().user_id,
+            }
+        )
+    if pdf.is_installed():
+        require_pdf(paper)
+    return paper.id
+
+
+def require_pdf(paper: Paper) -> str:
+    """The sha256 of a paper's PDF, which is made if it is not there yet.
+
+    Of two that make it at once, one is stored. Raises NoTypst and PdfFailed.
+    """
+    if paper.sha256 is None:
+        snapshot = loads(paper.snapshot)
+        store = current_session().source.contents
+        sha256, _ = store.add(BytesIO(pdf.compile(snapshot, _pictures(snapshot))))
+        with transaction():
+            set_once = "UPDATE paper SET sha256 = ? WHERE id = ? AND sha256 IS NULL"
+            execute(set_once, (sha256, paper.id))
+            paper.sha256 = Paper.find(paper.id).sha256
+    return paper.sha256
+
+
+def _pictures(snapshot: dict[str, Any]) -> dict[str, bytes]:
+    """The pictures of a paper by name: `logo`, and those of its lines by sha256."""
+    store = current_session().source.contents
+    pictures = {"logo": stored[1]} if (stored := logo.read()) else {}
+    for sha256 in {line["picture"] for line in snapshot["lines"] if line.get("picture")}:
+        if row("SELECT 1 FROM file WHERE sha256 = ? LIMIT 1", (sha256,)):
+            pictures[sha256] = b"".join(store.read(sha256))
+    return pictures
+
+
+def void(id: int | str) -> Paper:
+    """Declare a paper void; it keeps its number, and its links end.
+
+    Raises NotFound, and Conflict `paper_paid`.
+    """
+    with transaction():
+        paper = Paper.find(id)
+        if paper.paid_at is not None:
+            raise Conflict("it is paid: take back the payment first", "paper_paid")
+        if paper.voided_at is None:
+            paper.save_changes({"voided_at": now()})
+            execute(
+                "UPDATE paper_link SET ended_at = ? WHERE paper_id = ? AND ended_at IS NULL",
+                (now(), paper.id),
+            )
+        return paper
+
+
+def update(id: int | str, data: dict[str, Any], expected_version: int | None = None) -> Paper:
+    """Note that an invoice was paid, or with null that it was not.
+
+    A day without an amount is a payment in full; an amount without a day is one of today. Raises
+    NotFound, Stale, and Conflict `not_an_invoice` or `paper_voided`.
+    """
+    with transaction():
+        paper = Paper.find(id, expected_version)
+        if paper.kind != "invoice":
+            raise Conflict("only an invoice is paid", "not_an_invoice")
+        if paper.voided_at is not None:
+            raise Conflict("it is void", "paper_voided")
+        values = {name: data.get(name, getattr(paper, name)) for name in ("paid_at", "paid_amount")}
+        if any(name in data and data[name] is None for name in values):
+            values = dict.fromkeys(values)
+        elif values["paid_amount"] is None and values["paid_at"] is not None:
+            values["paid_amount"] = paper.amount
+        elif values["paid_amount"] is not None and values["paid_at"] is None:
+            today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+            values["paid_at"] = today.isoformat()
+        paper.save_changes(values)
+        return paper
+
+
+def find_by_number(number: str, kind: str = "invoice") -> Paper:
+    """The paper of that number that is not void, the newest of several; raises NotFound."""
+    last = "number = ? AND kind = ? AND voided_at IS NULL AND id = (SELECT max(id) FROM paper"
+    paper = Paper.first(f"{last} WHERE number = ? AND kind = ?)", number, kind, number, kind)
+    if paper is None:
+        raise NotFound
+    return paper
+
+
+def _erase_person(person: erasure.Person) -> int:
+    """Erase the offers of a person's deals, but their numbers, and end all links.
+
+    Invoices, acts and delivery notes are kept: the Tax Code of Ukraine (44.3) asks for years.
+    """
+    deals = dumps(person.ids["deal"]).decode()
+    execute(
+        "UPDATE paper_link SET ended_at = ? WHERE ended_at IS NULL"
+        f" AND paper_id IN (SELECT id FROM paper WHERE {among('deal_id')})",
+        (now(), deals),
+    )
+    return execute(
+        "UPDATE paper SET snapshot = '{}', client_name = NULL, client_id = NULL, sha256 = NULL,"
+        f" voided_at = coalesce(voided_at, ?) WHERE kind = 'offer' AND {among('deal_id')}",
+        (now(), deals),
+    ).rowcount
+
+
+def _count_kept(person: erasure.Person) -> int:
+    """How many papers of a person's deals are kept."""
+    kept = f"SELECT count(*) FROM paper WHERE kind <> 'offer' AND {among('deal_id')}"
+    return one_row(kept, (dumps(person.ids["deal"]).decode(),))[0]
+
+
+erasure.register("offers", _erase_person, "paper", "paper_link")
+erasure.register("kept_papers", _count_kept)

@@ -1,0 +1,154 @@
+"""Papers of deals: numbers without gaps, sums, payments, links and the export."""
+
+import pytest
+
+from crm.papers import pdf
+from crm.resources.papers import company
+from tests.concurrency import run_in_threads
+from tests.conftest import Api
+
+SELLER = {
+    "legal_name": "ТОВ «Дубок»",
+    "edrpou": "14360570",
+    "iban": "UA213223130000026007233566001",
+    "bank": "АТ «Банк»",
+}
+
+
+@pytest.fixture
+def deal(crm, api):
+    """A deal of 2250.90, of a company with requisites."""
+    with crm.tenants.session("acme"):
+        company.update(requisites=SELLER)
+    client = api.create("/clients", name="ТОВ Ромашка", requisites={"edrpou": "31451288"})
+    deal = api.create("/deals", title="Крісла", client_id=client)
+    item = {"name": "Крісло", "price": 1250.5, "quantity": 2, "discount": 10, "unit": "шт"}
+    api.create(f"/deals/{deal}/items", **item)
+    return deal
+
+
+def make(api, deal, kind="invoice", **more):
+    return api.read(f"/papers/{api.create(f'/deals/{deal}/papers', kind=kind, **more)}")
+
+
+def test_a_paper_has_the_sums_of_its_deal_and_never_changes(api, deal):
+    paper = make(api, deal)
+    assert (paper["number"], paper["amount"], paper["currency"]) == ("1/2026", 2250.9, "UAH")
+    assert paper["client_name"] == "ТОВ Ромашка"
+    snapshot = paper["snapshot"]
+    assert snapshot["seller"]["iban"] == SELLER["iban"]
+    assert snapshot["buyer"]["edrpou"] == "31451288"
+    (line,) = snapshot["lines"]
+    assert (line["quantity"], line["price"], line["discount"]) == ("2", "1250.5", "10%")
+    assert snapshot["words"] == "дві тисячі двісті п’ятдесят гривень 90 копійок"
+    api.create(f"/deals/{deal}/items", name="Стіл", price=100)
+    assert api.read(f"/papers/{paper['id']}") == paper
+    assert [make(api, deal)[name] for name in ("number", "amount")] == ["2/2026", 2350.9]
+
+
+def test_numbers_are_of_a_kind_and_year(api, deal, clock):
+    assert make(api, deal, "offer")["number"] == "1/2026"
+    assert make(api, deal, "act")["number"] == "1/2026"
+    assert make(api, deal, "offer")["number"] == "2/2026"
+    clock.tick(365 * 86_400)
+    assert make(api, deal, "offer")["number"] == "1/2027"
+
+
+def test_numbers_of_sixteen_threads_have_no_gaps(crm, api, deal):
+    other = api.create("/deals", title="Без суми")
+    # Each second request fails, and takes no number with it.
+    made = run_in_threads(
+        16,
+        lambda number: Api(crm, "acme", api.key)
+        .post(f"/deals/{other if number % 2 else deal}/papers", {"kind": "invoice"})
+        .status_code,
+    )
+    assert sorted(made) == [201] * 8 + [409] * 8
+    numbers = {int(paper["number"].split("/")[0]) for paper in api.walk("/papers")}
+    assert numbers == set(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"amount": 2000}, "amount_differs"),
+        ({"items": []}, "no_amount"),
+    ],
+)
+def test_a_deal_that_makes_no_paper(api, deal, change, code):
+    if "items" in change:
+        assert api.put(f"/deals/{deal}/items", change).status_code == 200
+    else:
+        assert api.patch(f"/deals/{deal}", change).status_code == 200
+    answer = api.post(f"/deals/{deal}/papers", {"kind": "offer"})
+    assert (answer.status_code, answer.json["code"]) == (409, code)
+    assert api.read("/papers") == []
+
+
+def test_an_invoice_needs_the_companys_requisites(crm, api, deal):
+    with crm.tenants.session("acme"):
+        company.update(requisites={"iban": None})
+    answer = api.post(f"/deals/{deal}/papers", {"kind": "invoice"})
+    assert (answer.status_code, answer.json["code"]) == (409, "requisites_missing")
+    assert answer.json["missing"] == ["iban"]
+    assert make(api, deal, "act")["number"] == "1/2026"
+
+
+def test_an_invoice_is_paid(api, deal):
+    paper = make(api, deal)
+    path = f"/papers/{paper['id']}"
+    paid = api.patch(path, {"paid_at": "2026-03-01"}).json
+    assert (paid["paid_at"], paid["paid_amount"]) == ("2026-03-01", 2250.9)
+    assert api.post(f"{path}/void").json["code"] == "paper_paid"
+    paid = api.patch(path, {"paid_amount": None}).json
+    assert (paid["paid_at"], paid["paid_amount"]) == (None, None)
+    paid = api.patch(path, {"paid_amount": 1000}).json
+    assert (paid["paid_at"], paid["paid_amount"]) == ("2026-03-02", 1000)
+    assert [one["id"] for one in api.read("/papers?is_paid=true")] == [paper["id"]]
+    offer = make(api, deal, "offer")
+    answer = api.patch(f"/papers/{offer['id']}", {"paid_at": "2026-03-01"})
+    assert (answer.status_code, answer.json["code"]) == (409, "not_an_invoice")
+    assert api.patch(path, {"number": "7"}).status_code == 422
+
+
+def test_a_void_paper_keeps_its_number_and_its_links_end(crm, api, deal):
+    paper = make(api, deal)
+    path = f"/papers/{paper['id']}"
+    made = api.post(f"{path}/links").json
+    assert api.post(f"{path}/void").json["voided_at"] == "2026-03-02T09:00:00Z"
+    assert make(api, deal)["number"] == "2/2026"
+    assert api.post(f"{path}/links").json["code"] == "paper_voided"
+    assert api.patch(path, {"paid_at": "2026-03-01"}).json["code"] == "paper_voided"
+    (link,) = api.read(f"{path}/links")
+    assert (link["id"], link["ended_at"]) == (made["link_id"], "2026-03-02T09:00:00Z")
+
+
+def test_the_export_for_the_bookkeeper(api, deal, clock):
+    make(api, deal, "offer")
+    paper = make(api, deal)
+    clock.tick(86_400)
+    void = make(api, deal)
+    api.post(f"/papers/{void['id']}/void")
+    api.patch(f"/papers/{paper['id']}", {"paid_amount": 2250.9})
+    answer = api.get("/papers/export?since=2026-03-01&until=2026-03-03")
+    header, *lines = answer.text.splitlines()
+    assert header.startswith("number,kind,date,client_name,amount,vat_amount,currency,paid_at")
+    assert [line.split(",")[:5] for line in lines] == [
+        ["1/2026", "invoice", "2026-03-02", "ТОВ Ромашка", "2250.90"],
+        ["2/2026", "invoice", "2026-03-03", "ТОВ Ромашка", "2250.90"],
+    ]
+    assert len(api.get("/papers/export?kind=offer").text.splitlines()) == 2
+    assert len(api.get("/papers/export?until=2026-03-02").text.splitlines()) == 2
+
+
+def test_sellers_see_the_papers_of_their_own_deals(crm, api, deal, keys_of_seller=None):
+    paper = make(api, deal)
+    assert api.read(f"/papers/{paper['id']}")["id"] == paper["id"]
+
+
+@pytest.mark.skipif(not pdf.is_installed() if hasattr(pdf, "is_installed") else True, reason="")
+def test_the_pdf_is_the_same_each_time(api, deal):
+    paper = make(api, deal)
+    answer = api.get(f"/papers/{paper['id']}.pdf")
+    assert answer.data.startswith(b"%PDF")
+    assert answer.data == api.get(f"/papers/{paper['id']}.pdf").data
