@@ -20,6 +20,7 @@ from crm.storage.clocks import erasing_before
 from crm.storage.session import current_session, execute, now, row, transaction
 
 ANSWER_SECONDS = 24 * 3600
+PIECE_BYTES = 256 * 1024  # of a file that is hashed
 OF_REQUEST = (
     "FROM idempotency_response WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?"
 )
@@ -91,7 +92,9 @@ def _fingerprint(request: Request) -> bytes:
             for file in request.files.getlist(name):
                 digest.update(repr((name, file.filename)).encode())
                 file.stream.seek(0)  # the operation has read it
-                digest.update(file.stream.read())
+                while piece := file.stream.read(PIECE_BYTES):
+                    digest.update(piece)
+                file.stream.seek(0)
     else:
         digest.update(request.get_data())
     return digest.digest()

@@ -96,6 +96,7 @@ def serve(
             "MAX_CONNECTIONS": divide_open_files(databases).clients,
             "CLIENTS_ARE_DIRECT": not behind_proxy,
             "TRANSFERS": transfers,
+            "SPOOL_FOLDER": str(data),
         }
         loop_class = type("Loop", (Loop,), bounds)
         settings = {

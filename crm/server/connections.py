@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import IntEnum
+from io import BytesIO
 from typing import Any, cast
 
 from crm.server.requests import END_OF_HEAD, MAX_HEAD_BYTES, Request, RequestRefused
@@ -53,6 +54,7 @@ class ClientConnection:
         self.watched = 0  # the events that the loop waits for
         self.reads = 0  # requests that only read, since the last short change
         self._environ = environ
+        self.spool_folder: str | None = None  # for large bodies
         self.received = bytearray()  # and not parsed yet
         self._output = memoryview(b"")
         self.request: Request | None = None
@@ -81,7 +83,7 @@ class ClientConnection:
             head = bytes(received[: end + 4])
             del received[: end + 4]
             self.environ, self._head = self._environ.copy(), head
-            self.request = Request(head, self.environ)
+            self.request = Request(head, self.environ, self.spool_folder)
         return self.request.body.take(self.received)
 
     def _skip_empty_lines(self) -> None:
@@ -109,19 +111,25 @@ class ClientConnection:
     def received_request(self, max_bytes: int) -> bytes | None:
         """The bytes of the request, which is complete, and of what came behind it.
 
-        None if they are more than `max_bytes`, or if the body came in chunks, which are not held
-        as they were.
+        None if they are more than `max_bytes`, if the body is in a file, or if it came in chunks,
+        which are not held as they were.
         """
         if self.request is None or "HTTP_TRANSFER_ENCODING" in self.environ:
             return None
-        if len(self._head) + self.received_bytes > max_bytes:
+        file = self.request.body.file
+        if len(self._head) + self.received_bytes > max_bytes or not isinstance(file, BytesIO):
             return None
-        return self._head + self.request.body.file.getvalue() + self.received
+        return self._head + file.getvalue() + self.received
 
     @property
     def received_bytes(self) -> int:
         """Bytes held of its requests, until the responses to them are complete."""
         return len(self.received) + (self.request.body.size if self.request else 0)
+
+    @property
+    def spooled_bytes(self) -> int:
+        """Those of the received bytes that are in a temporary file, not in memory."""
+        return self.request.body.spooled_bytes if self.request else 0
 
     def has_unread(self) -> bool:
         """Whether its client has sent something that is not parsed yet."""
@@ -181,7 +189,7 @@ class ClientConnection:
             self.sock.send(data)
 
     def drop_body(self) -> None:
-        """Free the request's body: the application is done, or will not run."""
+        """Free the request's body, and close its file: the application is done, or will not run."""
         if self.request is not None:
             self.request.body.drop()
 

@@ -79,17 +79,21 @@ class Bound:
 
 
 class Limits:
-    """The bounds of all connections, of what their requests hold, and of unread responses.
+    """The bounds of all connections, of what their requests hold in memory and in temporary files,
+    and of unread responses.
 
     The methods with an iterator yield a connection that must give way, as long as there is too
     much: the caller closes it, or ends its request, before it takes the next one.
     """
 
-    def __init__(self, max_connections: int, max_buffer_bytes: int, by_network: bool):
+    def __init__(
+        self, max_connections: int, max_buffer_bytes: int, max_spooled_bytes: int, by_network: bool
+    ):
         parts = NETWORK_PARTS if by_network else ()
         self.connections = Bound(max_connections, parts)
-        self._requests = Bound(max_buffer_bytes, parts)
-        self._requests_by_host = Bound(max_buffer_bytes, HOST_PARTS)
+        # Each by the networks of the clients, and by the hosts that the requests name.
+        self._memory = Bound(max_buffer_bytes, parts), Bound(max_buffer_bytes, HOST_PARTS)
+        self._files = Bound(max_spooled_bytes, parts), Bound(max_spooled_bytes, HOST_PARTS)
         self._answers = Bound(max_buffer_bytes, parts)
 
     def add(self, conn: ClientConnection, waiting: Waiting) -> Iterator[ClientConnection]:
@@ -106,29 +110,35 @@ class Limits:
 
         Yields those with the largest requests, and those with the oldest responses.
         """
-        held_bytes = conn.received_bytes
-        if held_bytes or conn in self._requests:
-            self._requests.set(conn, conn.networks, held_bytes)
-            self._requests_by_host.set(conn, (f"host {conn.host}",), held_bytes)
-            for bound in (self._requests, self._requests_by_host):
-                while group := bound.exceeded(conn):
-                    yield self._find_largest(bound, group)
-        if conn.output_bytes or conn in self._answers:  # read here: it may be closed by now
+        # Each is read when it is counted: the connection may be closed by then.
+        yield from self._count(conn, conn.received_bytes - conn.spooled_bytes, *self._memory)
+        yield from self._count(conn, conn.spooled_bytes, *self._files)
+        if conn.output_bytes or conn in self._answers:
             self._answers.set(conn, conn.networks, conn.output_bytes)
             while network := self._answers.exceeded(conn):
                 yield next(self._answers.users(network))
 
-    def _find_largest(self, bound: Bound, group: str) -> ClientConnection:
+    def _count(
+        self, conn: ClientConnection, held_bytes: int, by_network: Bound, by_host: Bound
+    ) -> Iterator[ClientConnection]:
+        if held_bytes or conn in by_network:
+            by_network.set(conn, conn.networks, held_bytes)
+            by_host.set(conn, (f"host {conn.host}",), held_bytes)
+            for bound in (by_network, by_host):
+                while group := bound.exceeded(conn):
+                    yield self._find_largest(bound, group, by_network)
+
+    def _find_largest(self, bound: Bound, group: str, by_network: Bound) -> ClientConnection:
         """Return the user of a group, else of all, to end: the application works for others."""
         for name in (group, ALL):
             users = [user for user in bound.users(name) if user.state is not State.WORKING]
             if users:
                 break
-        return max(users, key=self._requests.used_with)
+        return max(users, key=by_network.used_with)
 
     def remove(self, conn: ClientConnection) -> None:
         """Count a connection no more."""
-        for bound in (self.connections, self._requests, self._requests_by_host, self._answers):
+        for bound in (self.connections, *self._memory, *self._files, self._answers):
             bound.set(conn, (), 0)
 
 

@@ -7,7 +7,8 @@ It never waits for a client. The limits:
     body                       never BODY_SECONDS behind RATE, as long as the application reads
     response                   never SEND_SECONDS behind RATE
     all requests, responses    MAX_BUFFER_BYTES each, a part of that for one network
-    requests of one host       a part of MAX_BUFFER_BYTES
+    large bodies, in files     MAX_SPOOLED_BYTES, a part of that for one network
+    requests of one host       a part of each of these
     connections                what RLIMIT_NOFILE leaves, a part of that for one network
 
 What is too much is taken from the network that has most, not from who came last: connections that
@@ -60,6 +61,8 @@ class Loop:
     KEEPALIVE_MARGIN_SECONDS = 1.0
     RATE = 16 * 1024  # bytes a second
     MAX_BUFFER_BYTES = 128 * 1024 * 1024
+    MAX_SPOOLED_BYTES = 512 * 1024 * 1024
+    SPOOL_FOLDER: str | None = None  # for large bodies; None: that for temporary files
     # How long a client may read the end of its response after it sent something, and in all.
     LINGER_SECONDS = 2.0
     MAX_LINGER_SECONDS = 30.0
@@ -94,7 +97,8 @@ class Loop:
         self.runner = Runner(self, threads)
         self.accepts_at_once = ACCEPTS_AT_ONCE if workers == 1 else 1  # others accept, too
         self.expire_at = 0.0
-        self.limits = Limits(self.MAX_CONNECTIONS, self.MAX_BUFFER_BYTES, self.CLIENTS_ARE_DIRECT)
+        sizes = self.MAX_CONNECTIONS, self.MAX_BUFFER_BYTES, self.MAX_SPOOLED_BYTES
+        self.limits = Limits(*sizes, by_network=self.CLIENTS_ARE_DIRECT)
         self.max_body_bytes = getattr(application, "max_body_bytes", lambda _: MAX_BODY_BYTES)
         self.changes_record = getattr(application, "changes_record", lambda _: False)
         self.wakeup, self.wakeup_end = socket.socketpair()
@@ -231,6 +235,7 @@ class Loop:
         # The client of a Unix socket is a proxy, and has no address.
         networks = networks_of(client[0]) if isinstance(client, tuple) else ()
         conn = ClientConnection(sock, networks, make_base_environ(sock.getsockname(), client))
+        conn.spool_folder = self.SPOOL_FOLDER
         self.waiting.put(conn, State.IDLE, self.HEAD_SECONDS)
         self.waiting.watch(conn, selectors.EVENT_READ)
         for longest in self.limits.add(conn, self.waiting):

@@ -5,17 +5,20 @@ folded headers, a Content-Length beside a Transfer-Encoding. `RequestBody` split
 because the next request may follow it directly.
 """
 
+import errno
 import io
 import re
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
-# The largest request of the product is an import of 10 MiB.
+# The largest request of the product is an import of 50 MiB.
 MAX_BODY_BYTES = 51 * 1024 * 1024
+MAX_MEMORY_BYTES = 1024 * 1024  # of a body; a longer one is in a temporary file
 MAX_CHUNK_LINE_BYTES = 8192
 # What chunks may need besides their data: so much, and OVERHEAD_PART of the data.
 MAX_OVERHEAD_BYTES, OVERHEAD_PART = 16 * 1024, 0.5
@@ -43,16 +46,24 @@ class RequestRefused(Exception):
 class RequestBody:
     """The body of one request, as far as it has arrived."""
 
-    def __init__(self, length: int | None):
-        """`length` is that of the head; None: the body comes in chunks."""
-        self.file = io.BytesIO()  # what the application reads
+    def __init__(self, length: int | None, folder: str | None = None):
+        """`length` is that of the head; None: the body comes in chunks.
+
+        `folder`: for the temporary file; None: the system's folder for such files.
+        """
+        self.file: IO[bytes] = io.BytesIO()  # what the application reads
         self.size = 0  # bytes of it that are held
         self.is_cut = False  # the application gets no more of it
         self.has_more = False  # received bytes are left for the next turn
-        self._length = length
+        self._length, self._folder = length, folder
         self._limit = MAX_BODY_BYTES
         self._left = self._overhead = 0  # bytes: of the current chunk, of all lines of chunks
         self._is_chunk_complete = self._in_trailers = False
+
+    @property
+    def spooled_bytes(self) -> int:
+        """Bytes of it that are in a temporary file, not in memory: none or all."""
+        return 0 if isinstance(self.file, io.BytesIO) else self.size
 
     def limit(self, max_bytes: int) -> bool:
         """Cut the body behind `max_bytes`; return whether the application may get it so now.
@@ -77,17 +88,25 @@ class RequestBody:
         return self.size == self._length
 
     def drop(self) -> None:
-        """Free the memory, whoever still has a reference to the file."""
+        """Free the memory or the disk, whoever still has a reference to the file."""
         if self.size:
             self.size = 0
-            with suppress(BufferError):  # a view of it is in use
+            with suppress(BufferError, OSError):  # a view of it is in use; the disk is full
                 self.file.close()
 
     def _move(self, buffer: bytearray, max_bytes: int) -> int:
         part = buffer[:max_bytes]
         del buffer[:max_bytes]
-        self.file.write(part)
         self.size += len(part)
+        try:
+            if self.size > MAX_MEMORY_BYTES and isinstance(self.file, io.BytesIO):
+                in_memory, self.file = self.file, TemporaryFile(dir=self._folder)  # noqa: SIM115
+                self.file.write(in_memory.getvalue())
+            self.file.write(part)
+            self.file.flush()  # a full disk is noticed now
+        except OSError as error:
+            has_files = error.errno not in (errno.EMFILE, errno.ENFILE)
+            raise RequestRefused(507 if has_files else 503) from None
         return len(part)
 
     def _take_chunks(self, buffer: bytearray) -> bool:
@@ -145,10 +164,10 @@ class RequestBody:
 class Request:
     """One request: its head as a WSGI environ, and what is still missing of its body."""
 
-    def __init__(self, head: bytes, environ: dict[str, Any]):
+    def __init__(self, head: bytes, environ: dict[str, Any], spool_folder: str | None = None):
         """Parse a complete head, up to and with its empty line, into `environ`.
 
-        Raises RequestRefused.
+        `spool_folder`: for a large body. Raises RequestRefused.
         """
         self.environ = environ
         self.target = b""
@@ -176,7 +195,7 @@ class Request:
         environ["REQUEST_METHOD"] = parser.get_method().decode()
         environ["SERVER_PROTOCOL"] = f"HTTP/{version}"
         self._read_target()
-        self.body = RequestBody(self._body_length())
+        self.body = RequestBody(self._body_length(), spool_folder)
         expected = environ.get("HTTP_EXPECT", "").lower()
         if expected not in ("", "100-continue"):
             raise RequestRefused(417)

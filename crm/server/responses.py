@@ -175,6 +175,7 @@ _PROBLEMS = {
     500: ("internal_error", "something went wrong on our side"),
     501: ("not_implemented", "the only transfer coding understood is chunked"),
     503: ("busy", "the server has too much to do at this moment, try again"),
+    507: ("storage_full", "the service cannot store the body now: its disk is full"),
 }
 
 
@@ -199,7 +200,7 @@ def make_problem(status: int, environ: dict[str, Any]) -> bytes:
             "request_id": request_id,
         }
     )
-    retry_after = ["Retry-After: 5"] if status == 503 else []
+    retry_after = ["Retry-After: 5"] if status in (503, 507) else []
     lines = [
         f"HTTP/1.1 {status} {HTTP_STATUS_CODES[status]}",
         "Content-Type: application/problem+json",
