@@ -39,10 +39,12 @@ def patch(record: SoftDeletedRecord, data: dict[str, Any]) -> None:
 
 
 def merged_objects(record: SoftDeletedRecord, data: dict[str, Any]) -> dict[str, str | None]:
-    """`extra` and `custom` after a change, if that has them; raises Invalid beyond their limits."""
+    """`extra`, `custom` and `requisites` after a change, if that has them; raises Invalid beyond
+    their limits."""
     merged: dict[str, str | None] = {}
-    if data.get("custom") is not None:
-        merged["custom"] = custom_values.merged(record.custom, data["custom"])
+    for name in {"custom", "requisites"} & data.keys():
+        if data[name] is not None:
+            merged[name] = custom_values.merged(getattr(record, name), data[name])
     if data.get("extra") is None:
         return merged
     try:

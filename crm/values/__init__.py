@@ -12,11 +12,13 @@ from crm.values.invalid_value import InvalidValue
 from crm.values.message_names import is_url_like
 from crm.values.numbers import (
     AMOUNT_MAX,
+    CENT,
     CURRENCIES,
     PRICE_MAX,
     QUANTITY_MAX,
     as_number,
     currency,
+    in_cents,
     money,
     number,
     quantity,

@@ -7,6 +7,7 @@ from crm.values.invalid_value import InvalidValue
 
 PRICE_MAX = 99_999_999_999_999  # 9 999 999 999.9999 in 1/10 000 (D2)
 AMOUNT_MAX = 99_999_999_999_999_900  # 9 999 999 999 999.99 in 1/10 000 (D2)
+CENT = 100  # in 1/10 000
 QUANTITY_MAX = 999_999_999  # 999 999.999 in 1/1000 (D2)
 NUMBER_MAX = 999_999_999_999_999  # 99 999 999 999.9999 in 1/10 000, exact in a double too
 
@@ -52,6 +53,11 @@ def as_number(units: int, scale: int = 10_000) -> int | Decimal:
     """
     whole, rest = divmod(units, scale)
     return _EXACT.divide(units, scale) if rest else whole
+
+
+def in_cents(value: int, scale: int = 1) -> int:
+    """Return `value` / `scale`, not negative, in 1/10 000, rounded half up to whole 1/100."""
+    return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
 
 
 # Not the default context, whose precision an application that embeds the CRM may have lowered.

@@ -26,12 +26,11 @@ from crm.resources.deals.record import DEAL, Deal
 from crm.resources.products import record as products
 from crm.resources.products.record import Product
 from crm.storage.session import transaction
-from crm.values import AMOUNT_MAX, as_number, money
+from crm.values import AMOUNT_MAX, CENT, as_number, in_cents, money
 
 MAX_ADDED_ITEMS = 100  # of one POST (D8)
 MAX_ITEMS = 10_000  # of a deal: each of its events has them all
 LAST_POSITION = 1_000_000
-CENT = 100  # in 1/10 000
 HUNDRED_PERCENT = 100 * 10_000  # in 1/10 000 of a per cent
 IN_ORDER = "deal_id = ? ORDER BY position, id"
 DISCOUNT_TYPES = ("percent", "amount")
@@ -297,14 +296,14 @@ def _past_product(data: dict[str, Any]) -> Product | None:
 
 def _sums(values: dict[str, Any]) -> dict[str, int]:
     """Subtotal, discount and total of an item. Raises Invalid for an impossible discount."""
-    subtotal = _in_cents(values["price"] * values["quantity"], 1000)
+    subtotal = in_cents(values["price"] * values["quantity"], 1000)
     if subtotal > AMOUNT_MAX:
         raise Invalid.field("price", "too_large", f"the line {TOO_LARGE}")
     discount = values["discount"]
     if values["discount_type"] == "percent":
         if discount > HUNDRED_PERCENT:
             raise Invalid.field("discount", "too_large", "at most 100 per cent")
-        discount_amount = _in_cents(subtotal * discount, HUNDRED_PERCENT)
+        discount_amount = in_cents(subtotal * discount, HUNDRED_PERCENT)
     else:
         if discount % CENT:
             raise Invalid.field("discount", "too_precise", "an amount has at most 2 decimals")
@@ -313,11 +312,6 @@ def _sums(values: dict[str, Any]) -> dict[str, int]:
         discount_amount = discount
     total = subtotal - discount_amount
     return {"subtotal": subtotal, "discount_amount": discount_amount, "total": total}
-
-
-def _in_cents(value: int, scale: int) -> int:
-    """`value` / `scale`, rounded half up to whole cents; nothing here is negative."""
-    return (2 * value + scale * CENT) // (2 * scale * CENT) * CENT
 
 
 def _check_limits(count: int, total: int) -> None:

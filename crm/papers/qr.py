@@ -1,0 +1,63 @@
+"""The payment QR of the National Bank of Ukraine on invoices.
+
+Format 002 of the rules for QR codes of credit transfers (NBU resolution 97 of 19.08.2025, in force
+since 1.11.2025, annex 3): the address https://bank.gov.ua/qr/ and behind it, in base64url without
+padding, 13 lines, divided by LF:
+
+    BCD          the mark of the service
+    002          the version of the format
+    1            the encoding: UTF-8 (2 is Windows-1251)
+    UCT          the function, a Ukrainian credit transfer
+                 reserved (in 001 the BIC, in 003 the payee's unique id)
+    name         of the payee, at most 140 characters
+    IBAN
+    UAH1250.50   the amount, without the fraction if it is whole, at most 999999999.99
+    code         ЄДРПОУ or РНОКПП of the payee
+                 reserved (the purpose's category)
+                 reserved (the reference)
+    purpose      of the payment, at most 420 characters
+                 reserved (what is displayed)
+
+Characters are those of Windows-1251 without control characters; the base64url has at most 475.
+The picture has level M or Q, version 10 to 20, and the sign of the hryvnia in a white circle in
+the middle. Format 001 has no address, and 003 (annex 4) adds the host qr.bank.gov.ua, function ICT
+and locks of fields; apps of banks must read all three, and 002 is what older ones read too.
+"""
+
+from base64 import urlsafe_b64encode
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+ADDRESS = "https://bank.gov.ua/qr/"
+MAX_BYTES = 475 * 3 // 4  # of the lines in UTF-8
+MAX_NAME, MAX_PURPOSE = 140, 420  # characters
+MAX_AMOUNT = Decimal("999999999.99")
+MIN_VERSION, MAX_VERSION = 10, 20
+
+
+def payment_url(seller: dict[str, Any], amount: str, currency: str, purpose: str) -> str | None:
+    """The address that a bank's app opens as a payment, None if something for it is unknown.
+
+    seller: of a snapshot. amount: a decimal text. A long purpose, then a long name, is cut.
+    """
+    iban, code = seller.get("iban") or "", seller.get("edrpou") or seller.get("rnokpp")
+    value, name = Decimal(amount), _text(seller.get("legal_name") or seller.get("name"), MAX_NAME)
+    is_payable = currency == "UAH" and 0 < value <= MAX_AMOUNT
+    if not (is_payable and iban.startswith("UA") and code and name):
+        return None
+    total = f"UAH{value:.2f}".removesuffix(".00")
+    lines = ["BCD", "002", "1", "UCT", "", name, iban, total, code, "", ""]
+    lines += [_text(purpose, MAX_PURPOSE), ""]
+    for part in (11, 5):
+        while lines[part] and len("\n".join(lines).encode()) > MAX_BYTES:
+            lines[part] = lines[part][:-1].rstrip()
+    return ADDRESS + urlsafe_b64encode("\n".join(lines).encode()).decode().rstrip("=")
+
+
+def _text(value: str | None, max_characters: int) -> str:
+    """A text of one line, without characters that Windows-1251 has not."""
+    known = (value or "").encode("cp1251", "ignore").decode("cp1251")
+    return " ".join("".join(s for s in known if s.isprintable() or s.isspace()).split())[
+        :max_characters
+    ]
