@@ -26,6 +26,7 @@ from werkzeug.routing import Rule
 from crm.access import rights
 from crm.api import idempotency
 from crm.api.bodies import read_body
+from crm.api.stored_files import StoredFile
 from crm.errors import Malformed, Stale, WrongType
 from crm.json import dumps, loads
 from crm.records.pagination import Page
@@ -98,8 +99,8 @@ class Operation:
 
     By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
     (created), an object, (object, headers), (object, headers, status) or a Response (json),
-    anything (empty), or a Response (raw). A `Location` in headers is what follows PREFIX, such as
-    `/deals/12`.
+    anything (empty), a Response or a StoredFile (raw). A `Location` in headers is what follows
+    PREFIX, such as `/deals/12`.
     """
 
     name: str = ""
@@ -323,7 +324,7 @@ def build_response(request: Request, result: Any, operation: Operation) -> AnyRe
             address = settings().url_of(current_session().label)
             headers["Location"] = f"{address}{PREFIX}{headers['Location']}"
         return _build_json(body, status[0] if status else operation.status, headers, operation)
-    return result
+    return result.respond(request) if isinstance(result, StoredFile) else result
 
 
 def etag_of(body: bytes) -> str:

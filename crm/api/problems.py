@@ -3,7 +3,11 @@
 from typing import Any
 
 from flask import Request, Response
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import (
+    HTTPException,
+    RequestedRangeNotSatisfiable,
+    RequestEntityTooLarge,
+)
 from werkzeug.http import HTTP_STATUS_CODES
 
 from crm import errors
@@ -59,10 +63,13 @@ def answer(error: Exception, request: Request) -> Response:
 
 
 def headers_of(error: Exception) -> dict[str, str]:
-    """Return the headers with the time to wait and the allowed methods, if the error has them."""
+    """Return the headers with the time to wait, the size of what has no such range, and the allowed
+    methods, if the error has them."""
     headers = {}
     if retry_after := getattr(error, "retry_after", None):
         headers["Retry-After"] = str(retry_after)
+    if isinstance(error, RequestedRangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.length}"
     if allowed := getattr(error, "valid_methods", None):
         headers["Allow"] = ", ".join(sorted({*allowed, "OPTIONS"}))
     return headers

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from crm.api.operations import Operation
+from crm.api.stored_files import StoredFile
 from crm.errors import Malformed
 from crm.json import dumps, loads
 from crm.records.queries import as_texts
@@ -55,11 +56,14 @@ def methods_of(app: CRMApp) -> Iterator[Method]:
         if operation.name in WITHOUT_METHOD:
             continue
         segments = operation.rule.removeprefix("/").split("/")
-        words = [word.replace("-", "_") for word in segments if not word.startswith("<")]
+        words = [word.partition(">.")[2] if word[0] == "<" else word for word in segments]
+        words = [word.replace("-", "_") for word in words if word]
         parents = [f"{plural.removesuffix('s')}_id" for plural in words]
         if "import" in words[:-1]:  # no name of an attribute in Python
             name, words = "_".join(words[1:]), words[:1]
-        elif operation.upload is not None or operation.kind == "raw":
+        elif words[-1] == "pdf":
+            name = words.pop()
+        elif "files" not in words and (operation.upload is not None or operation.kind == "raw"):
             name = f"{words.pop().removesuffix('.csv')}_csv"
         elif len(words) > 1 and (
             operation.kind == "json" or operation.method == "POST" and operation.kind != "created"
@@ -142,6 +146,8 @@ def _result(operation: Operation, result: Any) -> Any:
     """The result of a method: the record that was created, or what the operation answers."""
     if operation.kind == "empty":
         return None
+    if isinstance(result, StoredFile):
+        return result.read()
     if isinstance(result, Response):
         with result:
             return result.get_data()

@@ -36,8 +36,8 @@ def delete_after(
 
 def erase_deleted(table: str, *referring: str) -> None:
     """Register a sweep that erases the soft-deleted records of a table after KEPT_DAYS, with their
-    notes, files and audit entries. `referring`: tables with a column of their id; one with a row there
-    stays."""
+    notes, files and audit entries. `referring`: tables with a column of their id; one with a row
+    there stays."""
     unreferenced = "".join(
         f"NOT EXISTS (SELECT 1 FROM {other} WHERE {other}.{table}_id = {table}.id) AND "
         for other in referring

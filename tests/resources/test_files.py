@@ -8,9 +8,7 @@ import pytest
 from crm.resources.files import record as files
 
 PLURALS = list(files.NOUNS.values())
-PNG = (
-    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x20\0\0\0\x20\x08\x02\0\0\0" + b"\0" * 20
-)
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x20\0\0\0\x20\x08\x02\0\0\0" + b"\0" * 20
 FIRST = {
     "leads": {"name": "Олена", "phone": "+380671234567"},
     "clients": {"name": "Ромашка"},
@@ -117,7 +115,6 @@ def test_the_first_picture_of_a_product_is_shown(api):
     ("name", "stored"),
     [
         ("../../etc/passwd", "passwd"),
-        ("C:\\Users\\a\\план.docx", "план.docx"),
         ("", "file"),
         ("a" * 300 + ".pdf", "a" * 251 + ".pdf"),
         ("<script>.html", "<script>.html"),

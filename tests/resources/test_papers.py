@@ -59,9 +59,11 @@ def test_numbers_of_sixteen_threads_have_no_gaps(crm, api, deal):
     # Each second request fails, and takes no number with it.
     made = run_in_threads(
         16,
-        lambda number: Api(crm, "acme", api.key)
-        .post(f"/deals/{other if number % 2 else deal}/papers", {"kind": "invoice"})
-        .status_code,
+        lambda number: (
+            Api(crm, "acme", api.key)
+            .post(f"/deals/{other if number % 2 else deal}/papers", {"kind": "invoice"})
+            .status_code
+        ),
     )
     assert sorted(made) == [201] * 8 + [409] * 8
     numbers = {int(paper["number"].split("/")[0]) for paper in api.walk("/papers")}

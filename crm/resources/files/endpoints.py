@@ -1,17 +1,18 @@
 """Endpoints of files: those of each kind of record, and the bytes of a file."""
 
 from functools import partial
+from io import BytesIO
 from typing import Any
 
-from flask import Request, Response
+from flask import Request
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.api.bodies import MAX_ENVELOPE_BYTES, read_upload
+from crm.api.bodies import MAX_ENVELOPE_BYTES, UploadedFile, uploaded_file
+from crm.api.stored_files import StoredFile
 from crm.records import queries
 from crm.resources.files import record as files
-from crm.resources.files import serving
-from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File, Upload
+from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File
 
 FILE_FILTER = queries.filter_of(File, queries.Filter)()
 
@@ -23,9 +24,18 @@ class FileReader:
 
     parts = ()
 
-    def __call__(self, request: Request) -> Upload:
-        """Raises what read_upload() does."""
-        return Upload(*read_upload(request, "file", MAX_BYTES))
+    def __call__(self, request: Request) -> UploadedFile:
+        """Raises what uploaded_file() does."""
+        return uploaded_file(request, "file", MAX_BYTES)
+
+    def of_bytes(self, data: bytes, chosen: dict[str, Any], name: str | None = None) -> Any:
+        """The same of bytes, for a call from Python."""
+        return UploadedFile(name, "", BytesIO(data), {})
+
+
+def add_file(noun: str, record_id: str, upload: UploadedFile) -> int:
+    with upload.file as file:
+        return files.add(noun, record_id, file, upload.name, upload.content_type)
 
 
 def show(noun: str, record_id: str, id: str) -> dict[str, Any]:
@@ -43,7 +53,7 @@ for noun, plural in NOUNS.items():
         needs=reading,
     )
     of_record.create(
-        partial(files.add, noun),
+        partial(add_file, noun),
         f"Add a file of up to {MAX_BYTES >> 20} MiB to a {noun}.",
         body=None,
         upload=FileReader(),
@@ -67,11 +77,11 @@ for noun, plural in NOUNS.items():
 
 
 @blueprint.operation("GET", "/files/<id>", needs=(), kind="raw", media_type="*/*")
-def get_file(id: str) -> Response:
+def get_file(id: str) -> StoredFile:
     """Get the bytes of a file, or a range of them.
 
     Needs the right to read the file's record, such as `deals:read`.
     """
     file = files.find_live(id)
     rights.require([f"{NOUNS[file.noun]}:read"])
-    return serving.respond(file.name, file.content_type, file.size, file.sha256)
+    return StoredFile(file.name, file.content_type, file.size, file.sha256)

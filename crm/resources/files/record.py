@@ -5,8 +5,9 @@ trash and back. A deleted one can be restored for 30 days. The name and the medi
 were sent, and nothing is done by them: a picture is known by its first bytes.
 """
 
+import os
 import re
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from peewee import IntegerField, TextField
 
@@ -28,17 +29,20 @@ from crm.storage.session import (
     time_before,
     transaction,
 )
-from crm.values import one_line
+from crm.values import InvalidValue, one_line
 from crm.values.folding import fold
 
 NOUNS = {"lead": "leads", "client": "clients", "deal": "deals", "product": "products"}
 NOUNS |= {"task": "tasks"}
 MAX_BYTES = 20 << 20
+MAX_NAME = 255  # characters; of a longer one the end is kept
 MAX_FILES = 1000  # of a record
 MAX_PICTURE_BYTES = 2 << 20
 MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,64}/[a-z0-9!#$&^_.+-]{1,128}\Z")
 UNKNOWN_TYPE = "application/octet-stream"
 PICTURES = ("image/png", "image/jpeg", "image/webp")
+HEAD_BYTES = 1 << 16  # in which a picture tells its size
+LIVE = "noun = ? AND record_id = ? AND deleted_at IS NULL"
 MAX_SEARCHED = 20_000  # of the newest files: their names are compared one by one
 
 
@@ -56,36 +60,29 @@ class File(Record):
     deleted_at = TextField(null=True)
 
 
-class Upload(NamedTuple):
-    """A file as it was sent; `file` is read from its beginning and closed."""
-
-    name: str
-    content_type: str
-    file: BinaryIO
-
-
 own_rows.declare_parts_of_any("file")
 contents.declare_users("file")
 delete_after("file", "deleted_at")
 
 
-def add(noun: str, record_id: int | str, upload: Upload) -> int:
-    """Store a file on a live record and return its id.
+def add(
+    noun: str, record_id: int | str, file: BinaryIO, name: str | None, content_type: str = ""
+) -> int:
+    """Store a file, as it was sent, on a live record and return its id.
 
     The first picture of a product is the one that is shown of it. Raises NotFound, Invalid
     `empty_file` or `too_many_files`, StorageQuota and StorageFull; nothing is stored then.
     """
-    with upload.file as file:
-        require_live(noun, record_id)
-        size = file.seek(0, 2)
-        if not size:
-            raise Invalid.field("file", "empty_file", "the file is empty")
-        require_room(size)
-        file.seek(0)
-        content_type = _picture_type(file.read(1 << 16), size) or _media_type(upload.content_type)
-        file.seek(0)
-        sha256, _ = current_session().source.contents.add(file)
-    name = one_line(re.split(r"[/\\]", upload.name)[-1], 255, cut=True) or "file"
+    require_live(noun, record_id)
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        raise Invalid.field("file", "empty_file", "the file is empty")
+    require_room(size)
+    file.seek(0)
+    picture_type = _picture_type(file.read(HEAD_BYTES), size)
+    file.seek(0)
+    name = _clean(name or "")
+    sha256, _ = current_session().source.contents.add(file)
     with transaction():
         values = {
             "noun": noun,
@@ -95,16 +92,22 @@ def add(noun: str, record_id: int | str, upload: Upload) -> int:
         }
         if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
             raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
-        values |= {"name": name, "content_type": content_type, "size": size, "sha256": sha256}
+        values |= {"name": name, "size": size, "sha256": sha256}
+        values["content_type"] = picture_type or _media_type(content_type)
         id = File.add(values).id
-        if noun == "product" and content_type in PICTURES:
+        if noun == "product" and picture_type:
             product = Product.find(record_id)
             if product.picture_id is None:
                 product.update_fields({"picture_id": id})
         return id
 
 
-LIVE = "noun = ? AND record_id = ? AND deleted_at IS NULL"
+def _clean(name: str) -> str:
+    """The name of a file without folders; raises Invalid."""
+    try:
+        return one_line(re.split(r"[/\\]", name)[-1][-MAX_NAME:], MAX_NAME) or "file"
+    except InvalidValue as error:
+        raise Invalid.field("file", error.code, error.detail) from None
 
 
 def _media_type(sent: str) -> str:

@@ -20,9 +20,7 @@ def about() -> dict[str, Any]:
     """The requisites and the paper settings of the tenant, as objects."""
     names = [*COMPANY.fields]
     stored = one_row(f"SELECT {', '.join(names)} FROM tenant")
-    return {
-        name: COMPANY.fields[name].show(text) for name, text in zip(names, stored, strict=True)
-    }
+    return {name: COMPANY.fields[name].show(text) for name, text in zip(names, stored, strict=True)}
 
 
 def update(**sent: Any) -> None:

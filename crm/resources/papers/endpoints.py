@@ -8,6 +8,7 @@ from marshmallow import fields as ma
 
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
+from crm.api.stored_files import StoredFile
 from crm.json import loads
 from crm.records import fields, parameters, queries
 from crm.records.columns import N_
@@ -15,7 +16,6 @@ from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import schema_of
-from crm.resources.files import serving
 from crm.resources.papers import links
 from crm.resources.papers import record as papers
 from crm.resources.papers.links import LINK, LINK_IN
@@ -24,9 +24,7 @@ from crm.spreadsheets import csv_format
 from crm.spreadsheets.cells import decimal_writer
 from crm.spreadsheets.exporter import CSV, DIALECT, csv_response
 from crm.storage.reading import iterate_rows, snapshot
-from crm.storage.session import current_session
 
-PDF = "application/pdf"
 EXPORTED = (
     *("number", "kind", "date", "client_name", "amount", "vat_amount", "currency", "paid_at"),
     *("paid_amount", "voided_at", "deal_id", "client_id", "id"),
@@ -67,7 +65,7 @@ def show(id: str) -> dict[str, Any]:
 
 of_deal = Endpoints(blueprint, "/deals/<id>/papers", PAPER)
 of_deal.list(
-    PAPER_FILTER,
+    PaperFilter(exclude=("deal_id",)),
     "List the papers of a deal, the newest first.",
     where=lambda id: ("deal_id = ?", [require_live("deal", id)]),
     name="list_deal_papers",
@@ -114,18 +112,10 @@ def export_papers(query: Query) -> Response:
     return csv_response("papers.csv", file.getvalue())
 
 
-@blueprint.operation("GET", "/papers/<id>.pdf", kind="raw", media_type=PDF)
-def get_paper_pdf(id: str) -> Response:
+@blueprint.operation("GET", "/papers/<id>.pdf", kind="raw", media_type=papers.PDF)
+def get_paper_pdf(id: str) -> StoredFile:
     """Get a paper as PDF: always the same bytes."""
-    return pdf_response(Paper.find(id))
-
-
-def pdf_response(paper: Paper, inline: bool = False) -> Response:
-    """The PDF of a paper. Raises NoTypst and PdfFailed if it is yet to be made, and cannot be."""
-    sha256 = papers.require_pdf(paper)
-    size = current_session().source.contents.size(sha256)
-    name = f"{paper.kind}-{paper.number.replace('/', '-')}.pdf"
-    return serving.respond(name, PDF, size, sha256, inline)
+    return papers.pdf_of(Paper.find(id))
 
 
 all_papers.get(show=show, answer=WHOLE_PAPER, kind="record")

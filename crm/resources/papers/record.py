@@ -6,15 +6,17 @@ and its PDF once that was made; neither changes, whatever becomes of the deal. A
 voided, and keeps its number. Papers outlive their deal and client, as the law asks of invoices.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from io import BytesIO
 from typing import Any
 
 from peewee import IntegerField, TextField
 
-from crm.errors import Conflict, NotFound
+from crm.api.stored_files import StoredFile
+from crm.errors import Conflict, CRMError, NotFound
 from crm.json import dumps, loads
-from crm.papers import pdf
+from crm.papers import KINDS, LANGUAGES, pdf
 from crm.records import columns, erasure, parameters
 from crm.records.columns import N_
 from crm.records.record import Record
@@ -35,8 +37,7 @@ from crm.storage.session import (
 )
 from crm.values import money
 
-KINDS = ("offer", "invoice", "act", "delivery_note")
-LANGUAGES = ("uk", "en")
+PDF = "application/pdf"
 KEPT_KINDS = KINDS[1:]  # primary documents, which are kept when a person's data is erased
 
 
@@ -116,7 +117,7 @@ def create(deal_id: int | str, data: dict[str, Any]) -> int:
                 "user_id": current_session().user_id,
             }
         )
-    if pdf.is_installed():
+    with suppress(CRMError):  # the paper is there: its PDF is made when it is asked for
         require_pdf(paper)
     return paper.id
 
@@ -135,6 +136,13 @@ def require_pdf(paper: Paper) -> str:
             execute(set_once, (sha256, paper.id))
             paper.sha256 = Paper.find(paper.id).sha256
     return paper.sha256
+
+
+def pdf_of(paper: Paper) -> StoredFile:
+    """The PDF of a paper; raises NoTypst and PdfFailed if it is yet to be made, and cannot be."""
+    sha256 = require_pdf(paper)
+    name = f"{paper.kind}-{paper.number.replace('/', '-')}.pdf"
+    return StoredFile(name, PDF, current_session().source.contents.size(sha256), sha256, True)
 
 
 def _pictures(snapshot: dict[str, Any]) -> dict[str, bytes]:
