@@ -359,9 +359,9 @@ def write_archive(to: Path) -> None:
 class Storage(NamedTuple):
     """Bytes used by the current tenant, and bytes its plan allows; 0 means no limit.
 
-    With SQLite it is the file without its free pages. With PostgreSQL it is the tables and indexes
-    of the tenant's schema, of which the part that rows fill is estimated. What an empty schema
-    takes on the disk, about 2 MB, does not count.
+    With SQLite it is the tenant's file and that of its contents, without their free pages. With
+    PostgreSQL it is the tables and indexes of the tenant's schema, of which the part that rows fill
+    is estimated. What an empty schema takes on the disk, about 2 MB, does not count.
     """
 
     used: int
@@ -370,7 +370,9 @@ class Storage(NamedTuple):
 
 def measure_storage() -> Storage:
     """Return the storage of the current tenant, including the current transaction."""
-    return Storage(current_session().connection.used_bytes(), _read_quota())
+    session = current_session()
+    used = session.connection.used_bytes() + session.source.contents.used_bytes()
+    return Storage(used, _read_quota())
 
 
 def _read_quota() -> int:
@@ -378,20 +380,26 @@ def _read_quota() -> int:
     return settings().storage[plan] * MEGABYTE
 
 
-def require_room() -> None:
+def require_room(more_bytes: int = 0) -> None:
     """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
 
     For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole. Takes 3 µs while a file is smaller than the smallest quota.
+    quota is rolled back as a whole; and before `more_bytes` of an upload. Takes 6 µs while a file is smaller than the smallest quota.
     What is used is measured only when what is allocated, which is more, is beyond the plan's quota.
     """
-    smallest, connection = settings().smallest_quota * MEGABYTE, current_session().connection
-    if not smallest or connection.allocated_bytes(smallest) < smallest:
+    smallest, session = settings().smallest_quota * MEGABYTE, current_session()
+    connection, contents = session.connection, session.source.contents
+
+    def allocated_bytes(quota: int) -> int:
+        return connection.allocated_bytes(quota) + contents.allocated_bytes() + more_bytes
+
+    if not smallest or allocated_bytes(smallest) < smallest:
         return
     quota = _read_quota()
-    if not quota or connection.allocated_bytes(quota) < quota:
+    if not quota or allocated_bytes(quota) < quota:
         return
-    if (used := connection.used_bytes()) >= quota:
+    used = connection.used_bytes() + contents.used_bytes()
+    if used + more_bytes >= quota:
         megabytes = quota // MEGABYTE
         raise StorageQuota(
             f"the {megabytes} MB of this plan are used up: delete records or change the plan",
