@@ -56,8 +56,8 @@ class Contents(ABC):
     def _transaction(self, connection: Any, syncs: bool = False) -> AbstractContextManager[None]:
         """Write all or nothing in a `with` block; `syncs`: this and all before is on the disk."""
 
-    def allocated_bytes(self) -> int:
-        """Return at least the bytes that they take beside the tenant's own data; fast."""
+    def allocated_bytes(self, quota: int) -> int:
+        """Return at least the bytes that they take beside the tenant's own data, exact or not."""
         return 0
 
     def used_bytes(self) -> int:

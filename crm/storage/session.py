@@ -2,9 +2,7 @@
 
 A session belongs to one thread and one tenant, and is found through a context variable; without
 one every query is an error, never a default. Writing needs `transaction()`, which holds the
-tenant's writer lock among threads and processes: SQLite before 3.51.3 can corrupt a file when one
-connection writes while another checkpoints, and a queue of our own is fairer than SQLite's busy
-loop.
+tenant's writer lock among threads and processes.
 """
 
 import threading
@@ -370,9 +368,12 @@ class Storage(NamedTuple):
 
 def measure_storage() -> Storage:
     """Return the storage of the current tenant, including the current transaction."""
+    return Storage(sum(store.used_bytes() for store in _stores()), _read_quota())
+
+
+def _stores() -> tuple[Any, Any]:
     session = current_session()
-    used = session.connection.used_bytes() + session.source.contents.used_bytes()
-    return Storage(used, _read_quota())
+    return session.connection, session.source.contents
 
 
 def _read_quota() -> int:
@@ -384,21 +385,15 @@ def require_room(more_bytes: int = 0) -> None:
     """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
 
     For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole; and before `more_bytes` of an upload. Takes 6 µs while a file is smaller than the smallest quota.
-    What is used is measured only when what is allocated, which is more, is beyond the plan's quota.
+    quota is rolled back as a whole; and before an upload of `more_bytes`. What is used is measured
+    only when what is allocated, which is more and found in 6 µs, is beyond the plan's quota.
     """
-    smallest, session = settings().smallest_quota * MEGABYTE, current_session()
-    connection, contents = session.connection, session.source.contents
-
-    def allocated_bytes(quota: int) -> int:
-        return connection.allocated_bytes(quota) + contents.allocated_bytes() + more_bytes
-
-    if not smallest or allocated_bytes(smallest) < smallest:
-        return
-    quota = _read_quota()
-    if not quota or allocated_bytes(quota) < quota:
-        return
-    used = connection.used_bytes() + contents.used_bytes()
+    for read_quota in (lambda: settings().smallest_quota * MEGABYTE, _read_quota):
+        quota = read_quota()
+        allocated = (store.allocated_bytes(quota) for store in _stores())
+        if not quota or more_bytes + sum(allocated) < quota:
+            return
+    used = sum(store.used_bytes() for store in _stores())
     if used + more_bytes >= quota:
         megabytes = quota // MEGABYTE
         raise StorageQuota(

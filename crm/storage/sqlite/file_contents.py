@@ -29,12 +29,13 @@ class FileContents(Contents, PooledFile):
     def __init__(self, tenant: Any):
         """`tenant` is the `sqlite.tenant.Tenant` whose contents they are."""
         Contents.__init__(self, tenant)
+        self._tenant = tenant
         PooledFile.__init__(self, tenant.path.with_suffix(".files.db"), tenant.installation.pool)
 
     def exist(self) -> bool:
         return self.path.exists()
 
-    def allocated_bytes(self) -> int:
+    def allocated_bytes(self, quota: int) -> int:
         total = 0
         with suppress(FileNotFoundError):
             for name in (self._name, f"{self._name}-wal"):
@@ -94,7 +95,7 @@ class FileContents(Contents, PooledFile):
         with self.lock():
             if self.exist():
                 return
-            if not self._source.path.exists():
+            if not self._tenant.path.exists():
                 raise UnknownTenant
             draft = self.path.with_name(f".new-{self.path.stem}-{secrets.token_hex(4)}")
             try:
