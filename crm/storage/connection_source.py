@@ -17,6 +17,7 @@ class ConnectionSource:
     has_one_sender: bool  # else those of several nodes send the tenant's deliveries
     heavy_work_lock: Any  # crm.storage.heavy_work.HeavyWorkLock
     uploads: Any  # FileUploads or SchemaUploads
+    contents: Any  # crm.storage.contents.Contents
 
     def __init__(self, label: str, installation: Any):
         """`installation` is the `installation.tenants.Tenants` that it is one of."""

@@ -76,7 +76,8 @@ def draft_session(installation: Any, draft: Any, label: str) -> Iterator[None]:
             yield
     finally:
         draft.give(connection, writes=False)
-        installation.pool.forget(draft)  # connections to a file write its log back into it
+        for source in (draft, draft.contents):  # connections to a file write its log back into it
+            installation.pool.forget(source)
 
 
 def create_base_host(installation: Any, engine: Engine) -> None:

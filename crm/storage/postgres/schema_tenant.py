@@ -15,6 +15,7 @@ from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.postgres import schema, schema_archive, schema_checks
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.schema_connection import SchemaConnection
+from crm.storage.postgres.schema_contents import SchemaContents
 from crm.storage.postgres.schema_uploads import SchemaUploads
 from crm.storage.session import TenantSession, current_session
 from crm.storage.sqlite.archive import quoted
@@ -41,6 +42,7 @@ class SchemaTenant(ConnectionSource):
         super().__init__(label, installation)
         self.database = database
         self.uploads = SchemaUploads(self)
+        self.contents = SchemaContents(self)
         # Of this node alone: it protects this machine's processor.
         self.heavy_work_lock = HeavyWorkLock(
             self.config.data / LOCKS_FOLDER / f"{label.lstrip('.')}.lock"

@@ -11,21 +11,23 @@ from typing import Any
 
 from crm.errors import Busy, CRMError, StorageReadOnly, TenantUnavailable, UnknownTenant
 from crm.storage import commit_groups, disk, file_errors, upgrades
-from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, WriterLock
+from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.heavy_work import HeavyWorkLock
 from crm.storage.session import TenantSession, session_or_none
 from crm.storage.sqlite import archive_file, litestream, migrations, result_codes
-from crm.storage.sqlite.connection import FileConnection, connect, file_at
+from crm.storage.sqlite.connection import FileConnection, connect
+from crm.storage.sqlite.file_contents import FileContents
 from crm.storage.sqlite.file_uploads import FileUploads
+from crm.storage.sqlite.pooled_file import PooledFile
 from crm.storage.unavailable import Unusable, identity
 
 # After which an unusable file is tried again where the cause may not be the file: its disk.
 RETRY_SECONDS = 60.0
 
 
-class Tenant(ConnectionSource):
+class Tenant(PooledFile, ConnectionSource):
     """A tenant's file and its locks: the source of a session's connections.
 
     A transaction holds the writer lock: SQLite before 3.51.3 can corrupt a file when one connection
@@ -37,13 +39,11 @@ class Tenant(ConnectionSource):
 
     def __init__(self, label: str, path: Path, installation: Any):
         """`installation` is the `installation.tenants.Tenants` that it is one of."""
-        super().__init__(label, installation)
-        self.path = path
-        self.lock = WriterLock(path.with_suffix(".lock"))
+        ConnectionSource.__init__(self, label, installation)
+        PooledFile.__init__(self, path, installation.pool)
         self.heavy_work_lock = HeavyWorkLock(path.with_suffix(".lock"))
         self.uploads = FileUploads(self.config.data, label)
-        self._pool = installation.pool
-        self._name = str(path)
+        self.contents = FileContents(self)
         # Why the file could not be used, or not written, when it was used last.
         self._unusable: Unusable | None = None
 
@@ -54,14 +54,10 @@ class Tenant(ConnectionSource):
         """
         self._require_usable()
         try:
-            file = file_at(self._name)
-            while connection := self._pool.take(self, writes):
-                if connection.file == file:
-                    return connection
-                connection.close()  # of a file that is gone: restored, or made anew
-            return self._open(writes)
+            return self.take_idle(writes) or self._open(writes)
         except FileNotFoundError:
-            self._pool.forget(self)  # those of a file that was deleted: this frees its disk space
+            for deleted in (self, self.contents):  # this frees the disk space of the files
+                self._pool.forget(deleted)
             raise UnknownTenant from None
         except (OSError, UnicodeError) as error:  # SQLite's message may have bytes of the file
             raise self._refusal_to_open(error) from error
@@ -251,39 +247,11 @@ class Tenant(ConnectionSource):
         self._unusable = None
         self.forget_connections()
 
-    def is_current(self, *connections: FileConnection) -> bool:
-        """Whether the file at the tenant's path is the one that these connections have open."""
-        try:
-            file = file_at(self._name)
-        except FileNotFoundError:
-            return False
-        return all(connection.file == file for connection in connections)
-
-    def forget_connections(self) -> None:
-        """Close the idle connections to the file, as far as nobody writes."""
-        self._pool.forget(self, wait_seconds=0)
-
     def give(self, connection: FileConnection, writes: bool) -> None:
         """Give back a connection, which stays open for the next session."""
-        self._pool.give(self, connection, writes)
+        super().give(connection, writes)
         if self._unusable:
             self.forget_connections()
-
-    def close(
-        self, connection: FileConnection, wait_seconds: float = MAX_LOCK_WAIT_SECONDS
-    ) -> None:
-        """Close a connection. Raises Busy if the file is being written for longer than that."""
-        # The last connection to close writes the log back, so it must not meet a writer.
-        if not self.is_current(connection):
-            connection.close()  # SQLite leaves the log of another file alone
-            return
-        try:
-            with self.lock(wait_seconds):
-                connection.close()
-        except OSError as error:
-            if file_errors.cause_of(error) is not StorageReadOnly:
-                raise
-            connection.close()  # there the lock cannot be opened, and nobody writes
 
     def _open(self, writes: bool) -> FileConnection:
         """Open a connection to the file, which is migrated first if it is not up to date."""
