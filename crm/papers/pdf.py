@@ -1,23 +1,84 @@
 """The PDF of a paper: PDF/A-3b, made by Typst in a process of its own, within limits."""
 
+import os
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from subprocess import TimeoutExpired, run
+from tempfile import TemporaryDirectory
+from threading import BoundedSemaphore
 from typing import Any
 
-from crm.errors import CRMError
+from crm import child_process
+from crm.errors import Busy, CRMError
+from crm.json import dumps
+from crm.papers import compiler, qr
+from crm.papers.layout import show
+
+TEMPLATES = Path(__file__).parent
+TIMEOUT = 10.0  # seconds; the child itself bounds its CPU time and memory
+TURN_SECONDS = 20.0  # that a paper waits for others
+SUBCOMMAND = "compile-paper"  # of the single file that needs no Python (`.ci/build`)
+
+_places = BoundedSemaphore(os.cpu_count() or 1)
 
 
 class NoTypst(CRMError):
+    """Typst is not installed, or not in the single file."""
+
     code = "pdf_not_installed"
-    detail = "PDF is not installed here: pip install 'crm[pdf]' adds it, and the page prints as well"
+    detail = "this installation makes no PDF: pip install 'crm[pdf]' adds it (or print the page)"
 
 
 class PdfFailed(CRMError):
+    """A PDF was not made in time, or within the other limits."""
+
     code, detail = "pdf_failed", "the PDF could not be made: try again, or print the page"
 
 
 def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     """The PDF of a paper. The same snapshot and pictures give the same bytes.
 
-    pictures: "logo", and those that lines name by `picture`: PNG, JPEG, WebP or GIF. Raises NoTypst,
-    and PdfFailed for what takes longer than TIMEOUT or is beyond other limits.
+    pictures: "logo", and those that lines of offers name by `picture`: PNG, JPEG, WebP or GIF. It
+    is made without them if one is damaged. Raises NoTypst, PdfFailed, and Busy while others are
+    made for long.
     """
-    raise NoTypst()
+    typst = find_spec("typst")
+    if typst is None or typst.origin is None:
+        raise NoTypst
+    if not _places.acquire(timeout=TURN_SECONDS):
+        raise Busy("other papers are being made: try again in a moment")
+    packages = Path(typst.origin).parent.parent
+    try:
+        status, pdf = _compile(snapshot, pictures, packages)
+        if status == compiler.REFUSED and pictures:
+            status, pdf = _compile(snapshot, {}, packages)
+    except TimeoutExpired:
+        raise PdfFailed(reason=f"no PDF in {TIMEOUT} seconds") from None
+    finally:
+        _places.release()
+    if status:
+        raise PdfFailed(reason=f"Typst's process ended with {status}")
+    return pdf
+
+
+def _compile(
+    snapshot: dict[str, Any], pictures: dict[str, bytes], packages: Path
+) -> tuple[int, bytes]:
+    """The exit status of the process, and the PDF."""
+    paths = {name: f"/picture-{number}" for number, name in enumerate(pictures)}
+    data = show(snapshot)
+    data |= {"logo": paths.get("logo", ""), "qr": qr.picture(data["qr"]) if data["qr"] else ""}
+    for row in data["rows"]:
+        row["picture"] = paths.get(row["picture"], "")
+    midnight = datetime.fromisoformat(snapshot["date"]).replace(tzinfo=UTC)
+    with TemporaryDirectory(prefix="crm-paper-") as folder:
+        for name in ("paper.typ", f"{data['kind']}.typ"):
+            Path(folder, name).write_bytes((TEMPLATES / name).read_bytes())
+        Path(folder, "data.json").write_bytes(dumps(data))
+        for name, path in paths.items():
+            Path(folder, path[1:]).write_bytes(pictures[name])
+        command = child_process.command(SUBCOMMAND, compiler.__file__)
+        command += [folder, data["kind"], str(int(midnight.timestamp())), str(packages)]
+        child = run(command, capture_output=True, cwd=folder, timeout=TIMEOUT)
+        return child.returncode, child.stdout

@@ -24,6 +24,7 @@ the middle. Format 001 has no address, and 003 (annex 4) adds the host qr.bank.g
 and locks of fields; apps of banks must read all three, and 002 is what older ones read too.
 """
 
+import re
 from base64 import urlsafe_b64encode
 from decimal import Decimal
 from io import BytesIO
@@ -33,7 +34,13 @@ ADDRESS = "https://bank.gov.ua/qr/"
 MAX_BYTES = 475 * 3 // 4  # of the lines in UTF-8
 MAX_NAME, MAX_PURPOSE = 140, 420  # characters
 MAX_AMOUNT = Decimal("999999999.99")
-MIN_VERSION, MAX_VERSION = 10, 20
+MIN_VERSION = 10
+SIGN_SHARE = 0.2  # of the picture's side: the circle with the sign of the hryvnia
+SIGN = (  # in a circle of the radius 12 around 0,0
+    '<circle r="12" fill="#fff"/><path fill="none" stroke="#000" stroke-width="1.8" d="'
+    'M-4.5-3.5C-4.5-6.5-2.5-8 0-8 3-8 5-6.5 5-4 5 0-5 0-5 4-5 6.5-3 8 0 8 3 8 4.8 6.5 4.8 3.5'
+    'M-7.5-1.4H7.5M-7.5 1.6H7.5"/>'
+)
 
 
 def payment_url(seller: dict[str, Any], amount: str, currency: str, purpose: str) -> str | None:
@@ -55,9 +62,23 @@ def payment_url(seller: dict[str, Any], amount: str, currency: str, purpose: str
     return ADDRESS + urlsafe_b64encode("\n".join(lines).encode()).decode().rstrip("=")
 
 
+def picture(url: str) -> str:
+    """The QR of a payment_url() as SVG, for pages and PDF."""
+    import segno  # here: most processes never need it
+
+    code = segno.make(url, error="m", boost_error=False, micro=False)
+    if int(code.version) < MIN_VERSION:
+        code = segno.make(url, error="m", boost_error=False, version=MIN_VERSION)
+    middle = code.symbol_size()[0] / 2
+    svg = BytesIO()
+    code.save(svg, kind="svg", xmldecl=False, svgclass=None, lineclass=None, omitsize=True, nl=False)
+    scale = middle * SIGN_SHARE / 12
+    sign = f'<g transform="translate({middle} {middle}) scale({scale:.4f})">{SIGN}</g></svg>'
+    return svg.getvalue().decode().replace("</svg>", sign)
+
+
 def _text(value: str | None, max_characters: int) -> str:
     """A text of one line, without characters that Windows-1251 has not."""
     known = (value or "").encode("cp1251", "ignore").decode("cp1251")
-    return " ".join("".join(s for s in known if s.isprintable() or s.isspace()).split())[
-        :max_characters
-    ]
+    one_line = " ".join(re.sub(r"[\x00-\x1f\x7f\xad]", " ", known).split())
+    return one_line[:max_characters]

@@ -2,16 +2,15 @@
 
 import json
 import re
-import sys
 from contextlib import suppress
 from io import BytesIO
-from pathlib import Path
 from subprocess import PIPE, TimeoutExpired, run
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 from zlib import crc32
 
+from crm import child_process
 from crm.errors import Busy
 from crm.records.columns import N_
 from crm.spreadsheets import workbook
@@ -127,9 +126,4 @@ def _read_workbook(data: bytes, sheet: str, include_hidden: bool) -> PlainFile:
 
 def _reader_command() -> list[str]:
     """The command of the process that reads workbooks, up to the name of the sheet."""
-    if getattr(sys, "frozen", False):  # set by PyInstaller
-        return [sys.executable, SUBCOMMAND]
-    # A server such as uWSGI is not the interpreter.
-    is_python = Path(sys.executable or "").name.startswith("python")
-    python = sys.executable if is_python else str(Path(sys.exec_prefix, "bin", "python3"))
-    return [python, "-I", "-S", workbook.__file__]
+    return child_process.command(SUBCOMMAND, workbook.__file__)
