@@ -1664,11 +1664,6 @@ class Leads:
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
             `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
-    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
-        """Add a file of up to 20 MiB to a lead.
-
-        file: The file's bytes.
-        """
 
 class Clients:
     contacts: ClientsContacts
@@ -1965,11 +1960,6 @@ class Clients:
         dry_run: Only count what would move.
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
             `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
-        """
-    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
-        """Add a file of up to 20 MiB to a client.
-
-        file: The file's bytes.
         """
 
 class ClientsContacts:
@@ -2377,11 +2367,6 @@ class Deals:
         """
     def restore(self, id: int | str, /) -> Deal:
         """Restore a deal that was deleted in the last 30 days."""
-    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
-        """Add a file of up to 20 MiB to a deal.
-
-        file: The file's bytes.
-        """
 
 class DealsHistory:
     def list(
@@ -2720,11 +2705,6 @@ class Products:
         """
     def restore(self, id: int | str, /) -> Product:
         """Restore a product that was deleted in the last 30 days."""
-    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
-        """Add a file of up to 20 MiB to a product.
-
-        file: The file's bytes.
-        """
 
 class Tasks:
     files: TasksFiles
@@ -3032,11 +3012,6 @@ class Tasks:
         """
     def restore(self, id: int | str, /) -> Task:
         """Restore a task that was deleted in the last 30 days."""
-    def files_csv(self, id: int | str, /, *, file: bytes) -> File:
-        """Add a file of up to 20 MiB to a task.
-
-        file: The file's bytes.
-        """
 
 class Pipelines:
     stages: PipelinesStages
@@ -3600,6 +3575,11 @@ class LeadsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
+    def create(self, lead_id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a lead.
+
+        file: The file's bytes.
+        """
     def delete(self, lead_id: int | str, id: int | str, /) -> None:
         """Delete a file of a lead; it can be restored for 30 days."""
     def restore(self, lead_id: int | str, id: int | str, /) -> File:
@@ -3623,6 +3603,11 @@ class ClientsFiles:
         cursor: `meta.next_cursor` of the page before.
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
+        """
+    def create(self, client_id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a client.
+
+        file: The file's bytes.
         """
     def delete(self, client_id: int | str, id: int | str, /) -> None:
         """Delete a file of a client; it can be restored for 30 days."""
@@ -3648,6 +3633,11 @@ class DealsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
+    def create(self, deal_id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a deal.
+
+        file: The file's bytes.
+        """
     def delete(self, deal_id: int | str, id: int | str, /) -> None:
         """Delete a file of a deal; it can be restored for 30 days."""
     def restore(self, deal_id: int | str, id: int | str, /) -> File:
@@ -3671,6 +3661,11 @@ class ProductsFiles:
         cursor: `meta.next_cursor` of the page before.
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
+        """
+    def create(self, product_id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a product.
+
+        file: The file's bytes.
         """
     def delete(self, product_id: int | str, id: int | str, /) -> None:
         """Delete a file of a product; it can be restored for 30 days."""
@@ -3696,10 +3691,19 @@ class TasksFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
+    def create(self, task_id: int | str, /, *, file: bytes) -> File:
+        """Add a file of up to 20 MiB to a task.
+
+        file: The file's bytes.
+        """
     def delete(self, task_id: int | str, id: int | str, /) -> None:
         """Delete a file of a task; it can be restored for 30 days."""
     def restore(self, task_id: int | str, id: int | str, /) -> File:
         """Restore a deleted file of a task."""
+
+class Files:
+    def get(self, id: int | str, /) -> bytes:
+        """Get the bytes of a file, or a range of them."""
 
 class DealsPapers:
     def list(
@@ -3710,7 +3714,6 @@ class DealsPapers:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        deal_id: int | str | Sequence[int | str] | None = ...,
         client_id: int | str | Sequence[int | str] | None = ...,
         kind: Literal["offer", "invoice", "act", "delivery_note"]
         | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
@@ -3729,7 +3732,6 @@ class DealsPapers:
         limit: How many records at most.
         cursor: `meta.next_cursor` of the page before.
         total: `true` adds `meta.total`.
-        deal_id: Papers of a deal.
         client_id: Papers of a client.
         sort: One field; `-` in front for descending.
         since: Of this day or later.
@@ -3805,6 +3807,8 @@ class Papers:
         until: Of this day or earlier.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
+    def pdf(self) -> bytes:
+        """Get a paper as PDF: always the same bytes."""
     def get(self, id: int | str, /) -> Paper:
         """Get one paper."""
     def update(
@@ -4557,6 +4561,7 @@ class ResourceAttributes:
     proposals: Proposals
     trash: Trash
     duplicates: Duplicates
+    files: Files
     papers: Papers
     views: Views
     reports: Reports
@@ -4566,7 +4571,3 @@ class ResourceAttributes:
     deliveries: Deliveries
     inbound_hooks: Inbound_hooks
     inbound_calls: Inbound_calls
-    def files_csv(self, id: int | str, /) -> bytes:
-        """Get the bytes of a file, or a range of them."""
-    def papers_csv(self, id: int | str, /) -> bytes:
-        """Get a paper as PDF: always the same bytes."""

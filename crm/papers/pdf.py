@@ -10,7 +10,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from crm import child_process
-from crm.errors import Busy, CRMError
+from crm.errors import Busy, Conflict
 from crm.json import dumps
 from crm.papers import compiler, qr
 from crm.papers.layout import show
@@ -23,14 +23,14 @@ SUBCOMMAND = "compile-paper"  # of the single file that needs no Python (`.ci/bu
 _places = BoundedSemaphore(os.cpu_count() or 1)
 
 
-class NoTypst(CRMError):
+class NoTypst(Conflict):
     """Typst is not installed, or not in the single file."""
 
     code = "pdf_not_installed"
     detail = "this installation makes no PDF: pip install 'crm[pdf]' adds it (or print the page)"
 
 
-class PdfFailed(CRMError):
+class PdfFailed(Busy):
     """A PDF was not made in time, or within the other limits."""
 
     code, detail = "pdf_failed", "the PDF could not be made: try again, or print the page"

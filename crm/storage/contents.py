@@ -14,12 +14,9 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, BinaryIO
 
-from crm.errors import CRMError, NotFound
-from crm.json import dumps
+from crm.errors import NotFound
 from crm.storage.connection_source import ConnectionSource
-from crm.storage.dialect import among
-from crm.storage.session import current_session, require_room, rows_of_all, time_text
-from crm.storage.sweeps import DAY_SECONDS
+from crm.storage.session import current_session, require_room, time_text
 
 CHUNK_BYTES = 1 << 18  # of what is stored; a content is read by it, so it is the same for good
 # Between add() and the commit of the row that names the content: so long it is not erased.
@@ -111,19 +108,27 @@ class Contents(ABC):
                     self._delete(connection, id)
                 raise
 
+    def size(self, sha256: str) -> int:
+        """Return the bytes of a content. Raises NotFound."""
+        return self._find(sha256)[1]
+
     def read(self, sha256: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Return the bytes of a content from `start` to before `stop`, in chunks.
 
         No session is needed to take them, and nothing is held between two. Raises NotFound, also
         between two chunks for a content that is erased meanwhile.
         """
+        id, size = self._find(sha256)
+        return self._read(id, start, size if stop is None else min(stop, size))
+
+    def _find(self, sha256: str) -> tuple[int, int]:
+        """Return the id and the size of a content; raises NotFound."""
         with self._using(writes=False) as connection:
             sql = "SELECT id, size FROM file_content WHERE sha256 = ?"
             found = connection.execute(sql, (sha256,)).fetchall()
         if not found:
             raise NotFound
-        ((id, size),) = found
-        return self._read(id, start, size if stop is None else min(stop, size))
+        return found[0]
 
     def _read(self, id: int, start: int, stop: int) -> Iterator[bytes]:
         sql = "SELECT data FROM file_chunk WHERE content_id = ? AND number = ?"

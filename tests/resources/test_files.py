@@ -19,7 +19,9 @@ FIRST = {
 
 
 def upload(api, path, data=b"sketch", name="Ескіз.pdf", type="application/pdf"):
-    return api.post(f"{path}/files", data={"file": (io.BytesIO(data), name, type)})
+    head = f'Content-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: {type}'
+    body = f"--limit\r\n{head}\r\n\r\n".encode() + data + b"\r\n--limit--\r\n"
+    return api.post(f"{path}/files", data=body, content_type="multipart/form-data; boundary=limit")
 
 
 def add(api, path, *arguments):
