@@ -89,7 +89,12 @@ def app(environ, start_response):
     elif path == "/kept":
         body = repr(("wsgi.input" in kept[0], kept[1].closed)).encode()
     elif path == "/echo":
-        body = hashlib.sha256(environ["wsgi.input"].read()).hexdigest().encode()
+        body = hashlib.file_digest(environ["wsgi.input"], "sha256").hexdigest().encode()
+    elif path == "/pieces":
+        pieces, size = (b"%065536d" % number for number in range(320)), 320 * 65536
+        headers = [("Content-Length", str(size)), ("Content-Range", f"bytes 0-{size - 1}/*")]
+        start_response("206 Partial Content", headers)
+        return pieces
     elif path == "/unread":
         body = b"unread"
     else:
