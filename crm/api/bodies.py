@@ -7,7 +7,7 @@ import io
 from collections.abc import Collection
 from contextlib import ExitStack
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -40,7 +40,7 @@ class UploadedFile(NamedTuple):
 
     name: str | None
     content_type: str  # as it was sent; empty: none
-    file: IO[bytes]
+    file: BinaryIO
     texts: dict[str, str]
 
 
@@ -78,7 +78,8 @@ def uploaded_file(
     if part.seek(0, io.SEEK_END) > max_bytes:
         raise TooLarge(f"the file is larger than {max_bytes} bytes")
     part.seek(0)
-    return UploadedFile(part.filename or None, part.content_type or "", part.stream, texts)
+    file = cast(BinaryIO, part.stream)
+    return UploadedFile(part.filename or None, part.content_type or "", file, texts)
 
 
 def read_uploaded_file(
