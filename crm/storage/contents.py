@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from crm.errors import NotFound
 from crm.json import dumps
@@ -83,7 +83,7 @@ class Contents(ABC):
         """Return the bytes that they take beside the tenant's own data."""
         return 0
 
-    def add(self, file: BinaryIO) -> tuple[str, int]:
+    def add(self, file: IO[bytes]) -> tuple[str, int]:
         """Store what a file contains, from its beginning; returns its SHA-256 (hex) and bytes.
 
         A content that is there already is not stored again. The row that names it is to be
@@ -273,5 +273,5 @@ class Contents(ABC):
         return session.lock_wait_seconds if session else MAX_LOCK_WAIT_SECONDS
 
 
-def _chunks_of(file: BinaryIO) -> Iterator[bytes]:
+def _chunks_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(partial(file.read, CHUNK_BYTES), b"")
