@@ -3,7 +3,7 @@
 A copy gets its name once it is whole, checked and synced. Files are synced and named in batches: a
 disk syncs a batch in the time of a few files.
 
-A tenant is unchanged since its last copy if its file and its log have the same inode, size and
+A tenant is unchanged since its last copy if its files and their logs have the same inode, size and
 times. `.unchanged.json` in the folder of the copies stores these as they were before the copy was
 begun, so that what was written meanwhile makes the next run copy again. The file system's times are
 no finer than some milliseconds, so a file that was written to in the last seconds is not stored.
@@ -77,7 +77,9 @@ class BackupRun:
         One that lives in no file is always copied. Raises BadCopy, UnknownTenant, or errors
         of the engine and the disk.
         """
-        state = file_state(tenant.path) if isinstance(tenant, Tenant) else None
+        state = None
+        if isinstance(tenant, Tenant):
+            state = file_state(tenant.path) + file_state(tenant.contents.path)
         if state is None or not self._link(tenant.label, state):
             self._copy(tenant, state)
         return self.finish() if len(self._unnamed) >= MAX_BATCH_FILES else []

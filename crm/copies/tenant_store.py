@@ -5,6 +5,7 @@ tenant is a draft until it is whole; what it replaces is in the trash by then.
 """
 
 import os
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -19,6 +20,7 @@ from crm.storage.engine import draft_session
 from crm.storage.session import one_row, transaction
 from crm.storage.sqlite import archive, archive_file, litestream
 from crm.storage.sqlite.connection import connect
+from crm.storage.sqlite.file_contents import CONTENTS_SUFFIX
 from crm.storage.sqlite.tenant import Tenant
 
 Numbers = dict[str, int]  # the last one that each table has given
@@ -58,12 +60,12 @@ class TenantStore(ABC):
             return Restored(None, prepared)
 
     def test(self, archive: Path, prepare: Callable[[], Any], sql: str) -> tuple[Any, ...]:
-        """Restore an archive aside, and return the first row of a query of it."""
+        """Restore an archive aside: the first row of a query of it, and its number of contents."""
         with (
             self._draft(archive, prepare) as (draft, _),
             draft_session(self._tenants, draft, self.label),
         ):
-            return one_row(sql)
+            return (*one_row(sql), draft.contents.count())
 
     @contextmanager
     def _draft(self, archive: Path, prepare: Callable[[], Any]) -> Iterator[tuple[Any, Any]]:
@@ -109,7 +111,8 @@ class TenantStore(ABC):
         this process dies, both may be there.
         """
         with self._removing("moved") as (trashed, given):
-            if given != numbers:
+            ids = {"file_content": 0}  # a content gets another id in each place
+            if given is None or {**given, **ids} != {**numbers, **ids}:
                 raise Conflict(f"{self.label} has changed since this copy: make another one")
             target.replace(archive, lambda: None)
             return trashed
@@ -124,13 +127,19 @@ class FileStore(TenantStore):
     def __init__(self, tenants: Tenants, label: str):
         super().__init__(tenants, label, tenants.files)
         self._data, self._path = tenants.config.data, tenants.path(label)
-        self._lock = Tenant(label, self._path, tenants).lock
+        tenant = Tenant(label, self._path, tenants)
+        self._lock, self._contents = tenant.lock, tenant.contents
 
     def exists(self) -> bool:
         return self._path.exists()
 
     def load(self, archive: Path) -> Tenant:
-        return Tenant(self.label, archive, self._tenants)
+        draft = Tenant(self.label, archive, self._tenants)
+        draft.contents.take_from(archive)
+        with closing(connect(archive)) as file:
+            if file.execute("DELETE FROM file_content").rowcount:  # chunks are deleted with it
+                file.execute("VACUUM")
+        return draft
 
     @contextmanager
     def _locked(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
@@ -161,14 +170,17 @@ class FileStore(TenantStore):
         with self._locked("before") as (before, numbers):
             is_replaced = False
             try:
-                os.link(self._path, before)
-                disk.sync(before.parent)
+                if numbers is None or not self._write_archive(before):
+                    os.link(self._path, before)
+                    disk.sync(before.parent)
                 with closing(connect(draft.path)) as connection:
                     connection.execute("BEGIN IMMEDIATE")
                     archive.continue_numbers(connection, numbers or {})
                     connection.execute("COMMIT")
                 archive_file.require_alone(draft.path)
                 disk.sync(draft.path)
+                if draft.contents.exist():
+                    self._contents.take_from(draft.contents.path)
                 with disk.locked(self._path.parent):
                     # An empty log goes last, as in _rename(). Any other would damage the new file.
                     if numbers is None:
@@ -186,7 +198,38 @@ class FileStore(TenantStore):
 
     @contextmanager
     def _removing(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
-        with self._locked(reason) as (trashed, numbers):
+        files = self._contents.path
+        with litestream.stopped(self._data, files), self._locked(reason) as (trashed, numbers):
             yield trashed, numbers
-            self._rename(trashed)
-        litestream.delete_state(self._data, self._path)
+            with self._contents.lock():
+                if numbers is not None and self._write_archive(trashed):
+                    self._delete_file()
+                    self._contents.delete()
+                else:  # a file that is too damaged to be read has its contents beside it
+                    self._rename(trashed)
+                    self._contents.delete(kept_as=trashed.with_suffix(CONTENTS_SUFFIX))
+        for path in (self._path, files):
+            litestream.delete_state(self._data, path)
+
+    def _write_archive(self, to: Path) -> bool:
+        """Write the file and its contents to the trash as one; returns False if it has none.
+
+        The file is still there, so a process that dies leaves it as it is, and an archive too many.
+        """
+        if not self._contents.exist():
+            return False
+        draft = to.with_name(f".new-{to.name}-{secrets.token_hex(4)}")
+        try:
+            with closing(connect(self._path)) as connection:
+                archive_file.copy_pages(connection, draft)
+            self._contents.write_into(draft)
+            disk.name_file(draft, to)
+        finally:
+            draft.unlink(missing_ok=True)
+        return True
+
+    def _delete_file(self) -> None:
+        with disk.locked(self._path.parent):
+            self._path.unlink()
+            disk.delete_logs(self._path)
+        disk.sync(self._path.parent)

@@ -282,6 +282,7 @@ def scrub() -> None:
     session = current_session()
     try:
         session.source.scrub((*TABLES, *erasure.tables))
+        session.source.contents.erase_unused()
     except (CRMError, OSError, *FILE_ERRORS) as error:
         log.warning(
             "%s: free space of its files still has erased data, erase it again: %s",

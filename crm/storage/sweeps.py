@@ -9,7 +9,7 @@ the clock that may erase (steady_clock.py): the machine's own may be wrong.
 from collections.abc import Callable
 
 from crm.storage.clocks import erasing_before
-from crm.storage.session import execute, now, one_row, transaction
+from crm.storage.session import current_session, execute, now, one_row, transaction
 
 Sweep = Callable[[int], int]
 
@@ -31,7 +31,7 @@ def is_due() -> bool:
 
 
 def run(max_rows: int = MAX_ROWS, if_due: bool = False) -> bool:
-    """Run every sweep once, each in a transaction of its own.
+    """Run every sweep once, each in a transaction of its own, then delete unused contents.
 
     Returns False when a sweep reached `max_rows`: more may be expired, and the tenant stays due.
     With `if_due` it ends, and returns True, as soon as another process or node has finished.
@@ -42,7 +42,8 @@ def run(max_rows: int = MAX_ROWS, if_due: bool = False) -> bool:
             if if_due and not is_due():
                 return True
             counts.append(sweep(max_rows))
-    finished = max(counts) < max_rows
+    is_last = current_session().source.contents.delete_unused()
+    finished = max(counts) < max_rows and is_last
     if finished:
         with transaction():
             execute("UPDATE tenant SET tidied_at = ?", (now(),))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 from crm.storage.contents import Contents
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.schema_connection import SchemaConnection
@@ -29,7 +28,7 @@ class SchemaContents(Contents):
     @contextmanager
     def _transaction(self, connection: SchemaConnection, syncs: bool = False) -> Iterator[None]:
         """Write in the tenant's turn, as all do who write to a schema."""
-        connection.begin(MAX_LOCK_WAIT_SECONDS)
+        connection.begin(self._wait_seconds())
         try:
             if not syncs:  # a later commit that waits for the disk waits for what is before it, too
                 connection.execute("SET LOCAL synchronous_commit = off")
@@ -38,3 +37,10 @@ class SchemaContents(Contents):
         except BaseException:
             connection.rollback()
             raise
+
+    def _row_reader(self, connection: SchemaConnection) -> SchemaConnection:
+        return connection
+
+    def _scrub(self, has_deleted: bool) -> None:
+        if has_deleted:
+            self._source.scrub(("file_content", "file_chunk"))

@@ -15,7 +15,6 @@ from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import check_copy
 from crm.storage.sqlite.connection import PAGE_BYTES
 
-FETCH_ROWS = 1000
 SKIPPED_NUMBERS = 1_000_000  # more than a table gives between two copies
 SEARCH_SUFFIX = "_search"
 FILE_TABLES = ("row_changes", "search_progress")
@@ -48,20 +47,19 @@ def tables(file: sqlite3.Connection) -> list[Table]:
 
 
 def rows(file: sqlite3.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table, of which few are in memory, with texts as other engines have them.
+    """Yield the rows of a table, one in memory at a time, with texts as other engines have them.
 
     PostgreSQL's texts have no character NUL; it is stored as U+FFFD there.
     """
     cursor = file.execute(f"SELECT {column_list(table)} FROM {quoted(table.name)}")
     with closing(cursor):
-        while some := cursor.fetchmany(FETCH_ROWS):
-            for row in some:
-                if any(type(value) is str and "\0" in value for value in row):
-                    row = tuple(
-                        value.replace("\0", "\ufffd") if isinstance(value, str) else value
-                        for value in row
-                    )
-                yield row
+        for row in cursor:
+            if any(type(value) is str and "\0" in value for value in row):
+                row = tuple(
+                    value.replace("\0", "\ufffd") if isinstance(value, str) else value
+                    for value in row
+                )
+            yield row
 
 
 def column_list(table: Table) -> str:

@@ -71,11 +71,13 @@ class FileEngine:
     def publish(self, draft: Tenant) -> None:
         """Give a draft's file its name. Raises Conflict if the label was taken meanwhile."""
         path = self.path(draft.label)
-        with Tenant(draft.label, path, self._installation).lock():
+        tenant = Tenant(draft.label, path, self._installation)
+        with tenant.lock():
             if path.exists():
                 raise label_taken(draft.label)
             disk.delete_logs(path)  # left by a process that died while deleting a former tenant
             require_alone(draft.path)
+            tenant.contents.publish(draft.contents)
             disk.name_file(draft.path, path)
 
     def delete_draft(self, draft: Tenant) -> None:

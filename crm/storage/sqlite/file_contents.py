@@ -9,18 +9,26 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from crm.errors import Busy, NotFound, UnknownTenant
 from crm.storage import disk, file_errors
-from crm.storage.contents import Contents
+from crm.storage.contents import ADD_CHUNK, COMPLETE, Contents
 from crm.storage.file_errors import FILE_ERRORS
+from crm.storage.session import current_session
 from crm.storage.sqlite import litestream, migrations
+from crm.storage.sqlite.archive_file import open_copy, require_alone
 from crm.storage.sqlite.connection import FileConnection, connect
 from crm.storage.sqlite.pooled_file import PooledFile
 
+CONTENTS_SUFFIX = ".files.db"
 PAGE_BYTES = 8192
 TABLES = ("file_content", "file_chunk")
+CHUNKS_OF_COMPLETE = """
+    SELECT ?, number, data FROM file_chunk JOIN file_content ON id = content_id WHERE sha256 = ?
+    ORDER BY number
+"""
 
 
 class FileContents(Contents, PooledFile):
@@ -30,7 +38,9 @@ class FileContents(Contents, PooledFile):
         """`tenant` is the `sqlite.tenant.Tenant` whose contents they are."""
         Contents.__init__(self, tenant)
         self._tenant = tenant
-        PooledFile.__init__(self, tenant.path.with_suffix(".files.db"), tenant.installation.pool)
+        PooledFile.__init__(
+            self, tenant.path.with_suffix(CONTENTS_SUFFIX), tenant.installation.pool
+        )
 
     def exist(self) -> bool:
         return self.path.exists()
@@ -76,7 +86,7 @@ class FileContents(Contents, PooledFile):
 
     @contextmanager
     def _transaction(self, connection: FileConnection, syncs: bool = False) -> Iterator[None]:
-        with self.lock():
+        with self.lock(self._wait_seconds()):
             if not self.is_current(connection):
                 raise Busy  # the tenant was deleted meanwhile
             # A commit that syncs the log syncs what is before it in there.
@@ -89,6 +99,53 @@ class FileContents(Contents, PooledFile):
                 if connection.in_transaction:  # a full disk has ended it
                     connection.rollback()
                 raise
+
+    def _row_reader(self, connection: FileConnection) -> FileConnection:
+        return current_session().connection
+
+    def _scrub(self, has_deleted: bool) -> None:
+        with self._using(writes=True) as connection, self.lock(self._wait_seconds()):
+            blocked, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if blocked:
+            raise Busy("the log of the file is being read")
+
+    # As a whole
+
+    def write_into(self, archive: Path) -> None:
+        """Add all contents to the tables of a tenant's archive, whose rows were copied before."""
+        if self.exist():
+            with self._using(writes=False) as connection:
+                fill_archive(archive, connection)
+
+    def take_from(self, path: Path) -> None:
+        """Store the contents in the tables of a file that nobody writes to, unless they are there.
+
+        Raises BadCopy.
+        """
+        require_alone(path)
+        with closing(open_copy(path)) as file:
+            for id, sha256, size in file.execute(COMPLETE).fetchall():
+                sql = "SELECT data FROM file_chunk WHERE content_id = ? ORDER BY number"
+                self.store(sha256, size, (data for (data,) in file.execute(sql, (id,))))
+
+    def publish(self, draft: "FileContents") -> None:
+        """Give a new tenant the contents of its draft, and nothing that another one has left."""
+        if self.exist() or draft.exist():
+            with self.lock():
+                self.delete()
+                if draft.exist():
+                    require_alone(draft.path)
+                    disk.name_file(draft.path, self.path)
+
+    def delete(self, kept_as: Path | None = None) -> None:
+        """Delete the file, or give it another name; the caller holds its lock."""
+        with disk.locked(self.path.parent):
+            if kept_as:
+                with suppress(FileNotFoundError):
+                    os.rename(self.path, kept_as)
+                    os.rename(f"{self.path}-wal", f"{kept_as}-wal")
+            self.path.unlink(missing_ok=True)
+            disk.delete_logs(self.path)
 
     def _make(self) -> None:
         """Make the file with empty tables, unless another has made it, or the tenant is gone."""
@@ -111,3 +168,21 @@ class FileContents(Contents, PooledFile):
             finally:
                 draft.unlink(missing_ok=True)
                 disk.delete_logs(draft)
+
+
+def fill_archive(archive: Path, source: sqlite3.Connection) -> None:
+    """Add the contents in a file to those of an archive that nobody else uses."""
+    with closing(sqlite3.connect(archive, isolation_level=None)) as file:
+        for name in ("journal_mode", "synchronous"):  # it is synced as a whole
+            file.execute(f"PRAGMA {name} = OFF")
+        file.execute("BEGIN")
+        known = {sha256 for _, sha256, _ in file.execute(COMPLETE)}
+        for _, sha256, size in source.execute(COMPLETE).fetchall():
+            if sha256 in known:
+                continue
+            sql = "INSERT INTO file_content (sha256, size, stored_at) VALUES (?, ?, ?)"
+            new_id = file.execute(sql, (sha256, size, "")).lastrowid
+            chunks = source.execute(CHUNKS_OF_COMPLETE, (new_id, sha256))
+            if size and file.executemany(ADD_CHUNK, chunks).rowcount < 1:  # erased meanwhile
+                file.execute("DELETE FROM file_content WHERE id = ?", (new_id,))
+        file.execute("COMMIT")

@@ -168,7 +168,7 @@ class Tenant(PooledFile, ConnectionSource):
         return version
 
     def write_archive(self, to: Path) -> None:
-        """Copy the file to a path where nothing is: checked, synced, readable by its owner."""
+        """Copy the file, then its contents, to a path where nothing is: checked and synced."""
         self.copy(to)
         disk.sync(to)
 
@@ -183,6 +183,7 @@ class Tenant(PooledFile, ConnectionSource):
                 archive_file.copy_pages(connection, to)
             finally:
                 self.give(connection, writes=False)
+        self.contents.write_into(to)
         archive_file.check_copy(to, f"the copy of {self.label}")
 
     def scrub(self, tables: Iterable[str]) -> None:
