@@ -22,6 +22,7 @@ LAYERS = (
     ("crm.installation",),
     ("crm.copies",),
     ("crm.records",),
+    ("crm.papers",),
     ("crm.access", "crm.alerts", "crm.outbox", "crm.messages"),
     ("crm.api",),
     ("crm.spreadsheets",),

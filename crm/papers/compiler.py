@@ -1,18 +1,19 @@
 """The process that makes a PDF by Typst: of the files in a folder, to stdout, within limits.
 
-`pdf.py` starts this file as a process of its own, which imports nothing of the CRM.
+`pdf.py` starts this file as a process of its own. It imports nothing of the CRM.
 """
 
 import os
-import re
 import resource
 import sys
 from pathlib import Path
 
-MAX_MEMORY_BYTES = 2 << 30  # of addresses; Typst itself uses 150 MB of memory
-MAX_CPU_SECONDS = 20
-REFUSED = 3  # exit status: Typst does not accept the files, and says on stderr why
-NO_GLYPH = re.compile("could not be displayed")
+LIMITS = {
+    resource.RLIMIT_AS: 2 << 30,  # bytes of addresses; Typst itself uses 150 MB of memory
+    resource.RLIMIT_CPU: 20,  # seconds
+    resource.RLIMIT_FSIZE: 0,
+    resource.RLIMIT_CORE: 0,
+}
 
 
 def main(folder: str, kind: str, date: str, packages: str) -> None:
@@ -21,33 +22,26 @@ def main(folder: str, kind: str, date: str, packages: str) -> None:
     packages: the folder that has Typst's module. PDF/A must not have text without a glyph: with
     such text, as in Chinese, it is a plain PDF.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for limit, most in LIMITS.items():
+        resource.setrlimit(limit, (most, most))
     os.putenv("RAYON_NUM_THREADS", "2")  # with a thread for each core the memory would not do
     sys.path.append(packages)
     import typst
 
-    # Files are read below `root` alone; the two folders of packages have none, and fetch none.
+    # Files are read below `root` alone. The same folder is that of packages: there are none.
     compiler = typst.Compiler(
-        str(Path(folder, f"{kind}.typ")),
-        root=folder,
+        *(Path(folder, f"{kind}.typ"), folder),
         ignore_system_fonts=True,
         package_path=folder,
         package_cache_path=folder,
     )
-    options = {"format": "pdf", "timestamp": int(date)}
     try:
-        try:
-            pdf = compiler.compile(pdf_standards="a-3b", **options)
-        except typst.TypstError as error:
-            if not NO_GLYPH.search(str(error)):
-                raise
-            pdf = compiler.compile(**options)
+        pdf = compiler.compile(format="pdf", timestamp=int(date), pdf_standards="a-3b")
     except typst.TypstError as error:
-        sys.stderr.write(str(error)[:2000])
-        sys.exit(REFUSED)
+        if "could not be displayed" not in str(error):
+            raise
+        pdf = compiler.compile(format="pdf", timestamp=int(date))
+    assert isinstance(pdf, bytes)
     sys.stdout.buffer.write(pdf)
 
 

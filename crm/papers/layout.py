@@ -11,49 +11,40 @@ from babel import dates, numbers
 
 Texts = dict[str, Any]
 
+DETAILS = (("edrpou", "rnokpp", "vat_number"), ("iban", "bank"), ("address",), ("phone", "email"))
+
 
 def show(snapshot: Texts) -> Texts:
     """The texts of a paper, formatted: each is data, to be shown as it is.
 
-    `title`; `subject`, of offers; `parties`: two of {label, name, details: lines}; `intro`;
-    `columns`: the labels of the items' names and of their cells; `rows`: {number, name, sku,
-    picture, cells}; `totals`: pairs of a label and an amount, the last the most important; `words`;
-    `statement`; `valid_until`; `payment`: pairs of a label and a text, and `scan` if there is a QR;
-    `terms`: lines, under `terms_label`; `signatures`: {label, captions} of each side; `page`, with
-    two {}. What a paper lacks is "" or an empty list. And `kind`, `language`, `color` and `qr`.
+    `title`; `subject`, of offers; `parties`: two of {label, name, details: lines}; `columns`: the
+    labels of the items' names and of their cells; `rows`: {number, name, sku, picture, cells};
+    `totals`: pairs of a label and an amount, the last the most important; `words`; `valid_until`;
+    `payment`, of invoices: pairs of a label and a text; `terms`: lines; `signatures`: {label,
+    captions} of each side. What a paper lacks is "" or an empty list.
+    `texts` are those of texts.toml: `intro` and `statement` of an act, `terms` (the heading), `scan`
+    (beside the QR), `page`, with two {}. And `kind`, `language`, `color` and `qr` of the snapshot.
     """
-    kind, language = snapshot["kind"], snapshot["language"]
-    texts = _texts()[language] | _texts()[language][kind]
+    texts = _texts(snapshot["language"], snapshot["kind"])
     until, terms = snapshot.get("valid_until"), snapshot.get("terms") or ""
-    has_end = until and "valid_until" in texts
-    qr = snapshot.get("qr") or "" if kind == "invoice" else ""
+    title = {"number": snapshot["number"], "date": _day(snapshot["date"], texts)}
+    signed = {side: _captions(snapshot, side) for side in ("seller", "buyer")}
     return {
-        "kind": kind,
-        "language": language,
-        "color": snapshot.get("color") or "",
-        "title": texts["title"].format(
-            name=texts["name"], number=snapshot["number"], date=_day(snapshot["date"], texts)
-        ),
-        "subject": snapshot["deal"]["title"] if kind == "offer" else "",
-        "parties": [
-            {"label": texts[side], **_party(snapshot[side], texts)} for side in ("seller", "buyer")
-        ],
-        "intro": texts.get("intro", ""),
+        **{key: snapshot.get(key) or "" for key in ("kind", "language", "color", "qr")},
         **_table(snapshot, texts),
+        "texts": texts,
+        "title": texts["title"].format(name=texts["name"], **title),
+        "subject": snapshot["deal"]["title"] if snapshot["kind"] == "offer" else "",
+        "parties": [_party(snapshot, side, texts) for side in ("seller", "buyer")],
         "words": _words(snapshot, texts),
-        "statement": texts.get("statement", ""),
-        "valid_until": texts["valid_until"].format(_day(until, texts)) if has_end else "",
-        "payment": _payment(snapshot, texts) if kind == "invoice" else [],
-        "qr": qr,
-        "scan": texts["scan"] if qr else "",
-        "terms_label": texts["terms"],
+        "valid_until": texts["valid_until"].format(_day(until, texts)) if until else "",
+        "payment": _payment(snapshot, texts) if snapshot["kind"] == "invoice" else [],
         "terms": terms.split("\n") if terms else [],
         "signatures": [
-            {"label": texts[f"signed_by_{side}"], "captions": _captions(snapshot, side)}
-            for side in ("seller", "buyer")
-            if f"signed_by_{side}" in texts
+            {"label": texts[f"signed_by_{side}"], "captions": captions}
+            for side, captions in signed.items()
+            if captions and f"signed_by_{side}" in texts
         ],
-        "page": texts["page"],
     }
 
 
@@ -66,8 +57,11 @@ def payment_purpose(snapshot: Texts) -> str:
 
 
 @cache
-def _texts() -> Texts:
-    return tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
+def _texts(language: str, kind: str) -> Texts:
+    text = Path(__file__).with_name("texts.toml").read_text("utf-8")
+    texts = tomllib.loads(text)[language]
+    own = {"intro": "", "statement": "", "valid_until": ""} | texts[kind]
+    return {name: text for name, text in texts.items() if isinstance(text, str)} | own
 
 
 def _day(text: str, texts: Texts) -> str:
@@ -78,22 +72,22 @@ def _number(text: str, texts: Texts, pattern: str = "#,##0.00") -> str:
     return numbers.format_decimal(Decimal(text), pattern, locale=texts["locale"])
 
 
-def _party(party: Texts, texts: Texts) -> Texts:
+def _party(snapshot: Texts, side: str, texts: Texts) -> Texts:
+    party = snapshot[side]
     lines = [
         ", ".join(texts.get(key, "{}").format(party[key]) for key in keys if party.get(key))
-        for keys in (
-            *(("edrpou", "rnokpp", "vat_number"), ("iban", "bank")),
-            *(("address",), ("phone", "email")),
-        )
+        for keys in DETAILS
     ]
-    name = party.get("legal_name") or party.get("name") or ""
-    return {"name": name, "details": [line for line in lines if line]}
+    return {"label": texts[side], "name": _name(party), "details": [*filter(None, lines)]}
+
+
+def _name(party: Texts) -> str:
+    return party.get("legal_name") or party.get("name") or ""
 
 
 def _table(snapshot: Texts, texts: Texts) -> Texts:
     """`columns`, `rows` and `totals`; a column without any text is left out."""
     mode, lines, totals = snapshot["vat_mode"], snapshot["lines"], snapshot["totals"]
-    currency = _currency(snapshot, texts)
     columns = {
         texts["quantity"]: [_number(line["quantity"], texts, "#,##0.###") for line in lines],
         texts["unit"]: [line.get("unit") or "" for line in lines],
@@ -104,22 +98,20 @@ def _table(snapshot: Texts, texts: Texts) -> Texts:
     }
     columns = {label: cells for label, cells in columns.items() if any(cells)}
     rows = [
-        {
-            "number": str(position),
-            "name": line["name"],
-            "sku": texts["sku"].format(line["sku"]) if line.get("sku") else "",
-            "picture": line.get("picture") or "",
-            "cells": cells,
-        }
-        for position, (line, *cells) in enumerate(zip(lines, *columns.values(), strict=True), 1)
+        {"number": str(number), "name": line["name"], "cells": cells}
+        | {"sku": texts["sku"].format(line["sku"]) if line.get("sku") else ""}
+        | {"picture": line.get("picture") or ""}
+        for number, (line, *cells) in enumerate(zip(lines, *columns.values(), strict=True), 1)
     ]
-    gross = (texts["sum_none" if mode == "none" else "sum_gross"], totals["gross"])
-    sums = [(texts["sum_net"], totals["net"])] if mode != "none" else []
-    sums += [(texts["sum_vat"].format(rate["rate"]), rate["vat"]) for rate in totals["rates"]]
+    sums = [(texts[f"sum_{mode}"], totals["gross"])]
+    if mode != "none":
+        rates = [(texts["sum_vat"].format(rate["rate"]), rate["vat"]) for rate in totals["rates"]]
+        sums = [(texts["sum_net"], totals["net"]), *rates, *sums]
+    currency = _currency(snapshot, texts)
     return {
         "columns": [texts["item"], *(label.format(currency) for label in columns)],
         "rows": rows,
-        "totals": [(label, _number(amount, texts)) for label, amount in (*sums, gross)],
+        "totals": [(label, _number(amount, texts)) for label, amount in sums],
     }
 
 
@@ -142,19 +134,14 @@ def _words(snapshot: Texts, texts: Texts) -> str:
 
 def _payment(snapshot: Texts, texts: Texts) -> list[tuple[str, str]]:
     seller = snapshot["seller"]
-    if not seller.get("iban"):
-        return []
-    known = {
-        "pay_to": seller.get("legal_name") or seller.get("name"),
-        "pay_code": seller.get("edrpou") or seller.get("rnokpp"),
-        "pay_iban": seller["iban"],
-        "pay_bank": seller.get("bank"),
-        "pay_purpose": payment_purpose(snapshot),
-    }
-    return [(texts[name], text) for name, text in known.items() if text]
+    known = {"to": _name(seller), "code": seller.get("edrpou") or seller.get("rnokpp")}
+    known |= {"iban": seller.get("iban"), "bank": seller.get("bank")}
+    known |= {"purpose": payment_purpose(snapshot)}
+    pairs = [(texts[f"pay_{name}"], text) for name, text in known.items() if text]
+    return pairs if known["iban"] else []
 
 
 def _captions(snapshot: Texts, side: str) -> list[str]:
     """What stands under a side's lines for signatures: those of the company, or its director."""
-    own = snapshot.get("signatures") if side == "seller" else []
-    return list(own or [snapshot[side].get("director") or ""])
+    own = list(snapshot.get("signatures") or ()) if side == "seller" else []
+    return own or ([] if snapshot["kind"] == "offer" else [snapshot[side].get("director") or ""])

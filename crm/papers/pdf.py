@@ -51,7 +51,7 @@ def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     packages = Path(typst.origin).parent.parent
     try:
         status, pdf = _compile(snapshot, pictures, packages)
-        if status == compiler.REFUSED and pictures:
+        if status == 1 and pictures:
             status, pdf = _compile(snapshot, {}, packages)
     except TimeoutExpired:
         raise PdfFailed(reason=f"no PDF in {TIMEOUT} seconds") from None

@@ -38,7 +38,7 @@ MIN_VERSION = 10
 SIGN_SHARE = 0.2  # of the picture's side: the circle with the sign of the hryvnia
 SIGN = (  # in a circle of the radius 12 around 0,0
     '<circle r="12" fill="#fff"/><path fill="none" stroke="#000" stroke-width="1.8" d="'
-    'M-4.5-3.5C-4.5-6.5-2.5-8 0-8 3-8 5-6.5 5-4 5 0-5 0-5 4-5 6.5-3 8 0 8 3 8 4.8 6.5 4.8 3.5'
+    "M-4.5-3.5C-4.5-6.5-2.5-8 0-8 3-8 5-6.5 5-4 5 0-5 0-5 4-5 6.5-3 8 0 8 3 8 4.8 6.5 4.8 3.5"
     'M-7.5-1.4H7.5M-7.5 1.6H7.5"/>'
 )
 
@@ -71,7 +71,9 @@ def picture(url: str) -> str:
         code = segno.make(url, error="m", boost_error=False, version=MIN_VERSION)
     middle = code.symbol_size()[0] / 2
     svg = BytesIO()
-    code.save(svg, kind="svg", xmldecl=False, svgclass=None, lineclass=None, omitsize=True, nl=False)
+    code.save(
+        svg, kind="svg", xmldecl=False, svgclass=None, lineclass=None, omitsize=True, nl=False
+    )
     scale = middle * SIGN_SHARE / 12
     sign = f'<g transform="translate({middle} {middle}) scale({scale:.4f})">{SIGN}</g></svg>'
     return svg.getvalue().decode().replace("</svg>", sign)

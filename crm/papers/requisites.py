@@ -14,7 +14,7 @@ from crm.values import InvalidValue, long_text
 VAT_RATES = (20, 14, 7, 0)  # per cent, of article 193 of the Tax Code of Ukraine
 MAX_SIGNATURES, MAX_TERMS = 4, 4000
 IBAN = re.compile("[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
-UKRAINIAN_IBAN_LENGTH = 29
+UKRAINIAN_LENGTH = 29
 
 
 def edrpou(text: str) -> str:
@@ -55,9 +55,9 @@ def iban(text: str) -> str:
     Ukrainian ones have 29 characters (NBU resolution 162 of 28.12.2018). Errors: invalid_iban.
     """
     text = "".join(text.split()).upper()
-    is_right_length = len(text) == UKRAINIAN_IBAN_LENGTH or not text.startswith("UA")
-    if is_right_length and IBAN.fullmatch(text):
-        if int("".join(str(int(sign, 36)) for sign in text[4:] + text[:4])) % 97 == 1:
+    if IBAN.fullmatch(text) and (len(text) == UKRAINIAN_LENGTH or text[:2] != "UA"):
+        digits = (str(int(sign, 36)) for sign in text[4:] + text[:4])
+        if int("".join(digits)) % 97 == 1:
             return text
     raise InvalidValue("invalid_iban", "must be an IBAN, in Ukraine of 29 characters: check it")
 
@@ -118,7 +118,8 @@ class ObjectOfFields(fields.Collection):
     """A JSON object of a few known keys, each a field, stored as it is shown.
 
     A change sends the keys that it changes, null clears one; null instead of the object clears all
-    (D4, as `extra`; verbs.merged_objects). Only what has a value is shown. Each fault names its key.
+    (D4, as `extra`; verbs.merged_objects). Only what has a value is shown. Each fault names
+    its key.
     """
 
     empty = dict
@@ -127,9 +128,10 @@ class ObjectOfFields(fields.Collection):
     def read(self, value: Any) -> str:
         if not isinstance(value, dict):
             raise InvalidValue("invalid_type", "must be an object")
+        known = self.parts.fields
         read = self.parts.read(value).items()  # raises ValidationError of the keys
-        shown = {name: self.parts.fields[name].show(part) for name, part in read if part is not None}
-        return dumps(dict.fromkeys(value) | shown).decode()
+        shown = {key: None if part is None else known[key].show(part) for key, part in read}
+        return dumps(shown).decode()
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **_: Any) -> str | None:
         return "{}" if value == {} else super()._deserialize(value, attr, data)
@@ -159,7 +161,7 @@ class RequisitesBody(Body):
 
 
 class Requisites(ObjectOfFields):
-    """What papers say of a company or client: legal name, codes, bank account, address, director."""
+    """What papers say of a company or client, but its name: codes, bank account, address."""
 
     parts = RequisitesBody()
 

@@ -1,6 +1,6 @@
 """The sums of a paper: VAT of its lines and totals, exact to the kopiyka."""
 
-from collections import defaultdict
+from collections import Counter
 from typing import Any
 
 from crm.values import AMOUNT_MAX, in_cents, money
@@ -21,31 +21,28 @@ def add_vat(lines: list[dict[str, Any]], settings: dict[str, Any]) -> dict[str, 
     always gross.
     """
     mode, by_line = settings["vat_mode"], settings["vat_by"] == "line"
-    amounts, vats = defaultdict[int | None, int](int), defaultdict[int | None, int](int)
+    amounts, vats = Counter[int](), Counter[int]()  # by rate
     for line in lines:
-        amount = in_cents(money(line["total"], 4, AMOUNT_MAX))
-        rate = line.get("vat_rate")
-        rate = None if mode == "none" else settings["vat_rate"] if rate is None else rate
-        vat = _vat(amount, rate, mode) if by_line and rate is not None else None
-        line |= {"vat_rate": rate, "vat": None if vat is None else amount_text(vat)}
+        amount, rate = in_cents(money(line["total"], 4, AMOUNT_MAX)), line.get("vat_rate")
+        rate = settings["vat_rate"] if rate is None else rate
+        line |= {"vat_rate": None if mode == "none" else rate, "vat": None}
         amounts[rate] += amount
-        vats[rate] += vat or 0
-    total, rates = sum(amounts.values()), list[dict[str, Any]]()
+        if by_line and mode != "none":
+            vats[rate] += (vat := _vat(amount, rate, mode))
+            line["vat"] = amount_text(vat)
+    total = amount_text(amounts.total())
     if mode == "none":
-        return {"net": amount_text(total), "vat": None, "gross": amount_text(total), "rates": rates}
-    for rate in sorted(amounts):  # type: ignore[type-var]  # none is None
-        vat = vats[rate] if by_line else _vat(amounts[rate], rate or 0, mode)
-        net = amounts[rate] - vat if mode == "inside" else amounts[rate]
-        rates.append({"rate": rate, "net": amount_text(net), "vat": amount_text(vat)})
-        vats[rate] = vat
-    vat = sum(vats.values())
-    net = total - vat if mode == "inside" else total
-    return {
-        "net": amount_text(net),
-        "vat": amount_text(vat),
-        "gross": amount_text(net + vat),
-        "rates": rates,
-    }
+        return {"net": total, "vat": None, "gross": total, "rates": []}
+    if not by_line:
+        vats.update({rate: _vat(amount, rate, mode) for rate, amount in amounts.items()})
+    nets = {rate: sum_ - (vats[rate] if mode == "inside" else 0) for rate, sum_ in amounts.items()}
+    net, vat = sum(nets.values()), vats.total()
+    rates = [
+        {"rate": rate, "net": amount_text(nets[rate]), "vat": amount_text(vats[rate])}
+        for rate in sorted(nets)
+    ]
+    sums = {"net": amount_text(net), "vat": amount_text(vat), "gross": amount_text(net + vat)}
+    return sums | {"rates": rates}
 
 
 def _vat(amount: int, rate: int, mode: str) -> int:
