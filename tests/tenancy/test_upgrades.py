@@ -7,6 +7,7 @@ import re
 import resource
 import shlex
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.conftest import Api
 from tests.copies import command, list_copies_before_upgrades, query
 from tests.readme import blocks, read, run
 from tests.server_process import find_free_port
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.files
 
@@ -40,10 +42,32 @@ Tenants(config_for(Path(sys.argv[1]))).session("acme").__enter__()
 """
 
 
+def close_files(crm) -> None:
+    """Close every tenant's file, so that the next session opens it and takes the new steps.
+
+    A connection that is in use at this moment comes back later.
+    """
+    folder = str(crm.tenants.path("acme").parent)
+
+    def are_closed() -> bool:
+        crm.tenants.forget_idle()
+        return not any(name.startswith(f"{folder}/") for name in open_files())
+
+    wait_for(are_closed, what=lambda: f"{open_files()} of {threading.enumerate()}")
+
+
+def open_files() -> set[str]:
+    names = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            names.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return {name for name in names if ".db" in name}
+
+
 @pytest.fixture
 def steps(crm, monkeypatch):
     """The steps of a release to come."""
-    crm.tenants.forget_idle()
+    close_files(crm)
     results = list(migrations.STEPS)
     monkeypatch.setattr(migrations, "STEPS", results)
     return results
@@ -51,7 +75,7 @@ def steps(crm, monkeypatch):
 
 def upgrade(api, steps, clock, number: int) -> None:
     """Open acme with one step more, a minute later."""
-    api.crm.tenants.forget_idle()
+    close_files(api.crm)
     clock.tick(60)
     steps.append((f"{number}", [f"CREATE TABLE next_{number} (id INTEGER) STRICT"]))
     assert api.get("/leads").status_code == 200
@@ -80,7 +104,7 @@ def no_file_beyond(size: int):
 
 def test_a_file_is_copied_before_its_next_step(crm, api, steps):
     api.create("/leads", name="In the log", phone=PHONE)
-    crm.tenants.forget_idle()
+    close_files(crm)
     steps.append(("next", ["CREATE TABLE next (id INTEGER) STRICT", "DELETE FROM lead"]))
     assert api.read("/leads") == []
     (copy,) = list_copies_before_upgrades(crm.tenants.config.data, "acme")
@@ -93,7 +117,7 @@ def test_a_file_is_copied_before_its_next_step(crm, api, steps):
 
 
 def test_a_new_tenant_and_one_that_is_up_to_date_have_no_copy(crm, api):
-    crm.tenants.forget_idle()
+    close_files(crm)
     crm.tenants.create("new")
     assert api.read("/leads") == []
     with crm.tenants.session("new"):
@@ -112,7 +136,7 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
     for number in range(3):
         upgrade(api, steps, clock, number)
     shutil.copy(crm.tenants.path("globex"), crm.tenants.path("acme-2"))
-    crm.tenants.forget_idle()
+    close_files(crm)
     with crm.tenants.session("acme-2"):
         pass
     assert set(copy_names(crm)) == {
@@ -124,7 +148,7 @@ def test_the_copies_of_the_two_newest_versions_stay(crm, api, steps, clock):
 
 @pytest.mark.process
 def test_a_process_killed_while_copying_leaves_the_file_as_it_was(crm, api):
-    crm.tenants.forget_idle()
+    close_files(crm)
     died = start_python(DIE, crm.tenants.config.data)
     output = died.communicate()
     assert died.returncode == -9, output
@@ -190,7 +214,7 @@ def test_a_copy_that_would_fill_the_disk_or_is_not_whole_stops_the_upgrade(
 
 def test_migrate_reports_each_file_and_how_long_it_took(crm, steps):
     crm.tenants.create("later")
-    crm.tenants.forget_idle()
+    close_files(crm)
     steps.append(STEP)
     with crm.tenants.session("later"):
         pass
@@ -207,7 +231,7 @@ def test_migrate_reports_each_file_and_how_long_it_took(crm, steps):
 
 
 def test_a_damaged_or_newer_file_does_not_stop_the_others(crm):
-    crm.tenants.forget_idle()
+    close_files(crm)
     crm.tenants.path("acme").write_bytes(b"not a database " * 1000)
     crm.tenants.create("later")
     with contextlib.closing(connect(crm.tenants.path("later"))) as file:
@@ -231,7 +255,7 @@ def test_the_release_before_reads_the_copies_and_not_the_files(crm, api, ivan, s
         caller.create("/leads", name="Before", phone=PHONE)
     with crm.tenants.session("_front"):
         pass
-    crm.tenants.forget_idle()
+    close_files(crm)
     steps.append(STEP)
     for caller in (api, ivan):
         caller.create("/leads", name="After", phone=PHONE)
@@ -240,7 +264,7 @@ def test_the_release_before_reads_the_copies_and_not_the_files(crm, api, ivan, s
     crm.tenants.create("later")
     del steps[-1]  # the code of the release before
     crm.tenants.create("unchanged")
-    crm.tenants.forget_idle()
+    close_files(crm)
     assert api.get("/leads").json["code"] == "newer_file"
     data = crm.tenants.config.data
     (back,) = re.findall(r"^.*/crm (restore --all .*)$", blocks(read("upgrading"))[-1], re.M)
@@ -283,7 +307,7 @@ def test_all_tenants_are_restored_from_a_folder_of_backups(crm, api, ivan, clock
     _, restored = sorted(copies.glob("acme-*"))
     (damaged,) = copies.glob("globex-*")
     damaged.write_bytes(damaged.read_bytes()[:8192])
-    crm.tenants.forget_idle()
+    close_files(crm)
     words = ("restore", "--all", "--from", copies)
     for answer in ("n\n", ""):
         assert (
