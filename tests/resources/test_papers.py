@@ -144,6 +144,8 @@ def test_the_export_for_the_bookkeeper(api, deal, clock):
         ["2/2026", "invoice", "2026-03-03", "ТОВ Ромашка", "2250.90"],
     ]
     assert len(api.get("/papers/export?kind=offer").text.splitlines()) == 2
+    excel = api.get("/papers/export?dialect=excel").text.splitlines()[1].split(";")
+    assert (excel[0], excel[4]) == ("'1/2026", "2250,90")  # no date, and a number
     assert len(api.get("/papers/export?until=2026-03-02").text.splitlines()) == 2
 
 

@@ -108,7 +108,9 @@ def export_papers(query: Query) -> Response:
             ["" if one is None else write(one) for write, one in zip(writers, row, strict=True)]
             for row in iterate_rows(sql, params)
         )
-        csv_format.write_to(file, EXPORTED, cells, excel, ("number", "client_name"))
+        # A number such as 1/2026 is a date to Excel.
+        kept = ("number",)
+        csv_format.write_to(file, EXPORTED, cells, excel, ("client_name",), kept_columns=kept)
     return csv_response("papers.csv", file.getvalue())
 
 
