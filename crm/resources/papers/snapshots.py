@@ -9,6 +9,7 @@ from typing import Any
 from crm.errors import Conflict
 from crm.json import loads
 from crm.papers import qr, sums, words
+from crm.papers.layout import payment_purpose
 from crm.papers.requisites import PaperSettings
 from crm.resources.clients.record import Client
 from crm.resources.deals.items import IN_ORDER, DealItem
@@ -18,7 +19,6 @@ from crm.resources.users import User
 from crm.storage.session import one_row, row
 from crm.values import as_number
 
-PURPOSES = {"uk": "Оплата за рахунком № {} від {}", "en": "Payment of invoice No. {} of {}"}
 NEEDED = {  # of the company's requisites, by the kind of paper
     "invoice": ("legal_name", "iban"),
     "act": ("legal_name",),
@@ -63,7 +63,7 @@ def set_number(snapshot: dict[str, Any], sequence: int) -> None:
     snapshot["number"] = number
     snapshot["words"] = words.in_words(gross, currency, snapshot["language"])
     if snapshot["kind"] == "invoice":
-        purpose = PURPOSES[snapshot["language"]].format(number, snapshot["date"])
+        purpose = payment_purpose(snapshot)
         snapshot["qr"] = qr.payment_url(snapshot["seller"], gross, currency, purpose)
 
 
