@@ -1484,7 +1484,7 @@ class Leads:
     def import_csv(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -1501,7 +1501,7 @@ class Leads:
     ) -> Imported:
         """Import leads: rows with a known id or external_id change records, others create them.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -1524,7 +1524,7 @@ class Leads:
     def import_preview(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -1541,7 +1541,7 @@ class Leads:
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -1797,7 +1797,7 @@ class Clients:
     def import_csv(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -1814,7 +1814,7 @@ class Clients:
     ) -> Imported:
         """Import clients: rows with a known id or external_id change records, others create them.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -1837,7 +1837,7 @@ class Clients:
     def import_preview(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -1854,7 +1854,7 @@ class Clients:
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2196,7 +2196,7 @@ class Deals:
     def import_csv(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2213,7 +2213,7 @@ class Deals:
     ) -> Imported:
         """Import deals: rows with a known id or external_id change records, others create them.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2236,7 +2236,7 @@ class Deals:
     def import_preview(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2253,7 +2253,7 @@ class Deals:
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2577,7 +2577,7 @@ class Products:
     def import_csv(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2594,7 +2594,7 @@ class Products:
     ) -> Imported:
         """Import products: rows with a known sku change records, others create them.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2617,7 +2617,7 @@ class Products:
     def import_preview(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2634,7 +2634,7 @@ class Products:
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2856,7 +2856,7 @@ class Tasks:
     def import_csv(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2873,7 +2873,7 @@ class Tasks:
     ) -> Imported:
         """Import tasks: rows with a known id or external_id change records, others create them.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -2896,7 +2896,7 @@ class Tasks:
     def import_preview(
         self,
         *,
-        file: bytes,
+        file: bytes | tuple[str, bytes],
         dry_run: bool | None = ...,
         dialect: Literal["excel"] | None = ...,
         mapping: str | None = ...,
@@ -2913,7 +2913,7 @@ class Tasks:
     ) -> ImportPreview:
         """Tell how a file would be read, and what its columns seem to be; nothing is written.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         dry_run: `true`: only count, change nothing.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         mapping: Which field each column of the file is, null to leave it out, or `{"new_field":
@@ -3575,10 +3575,10 @@ class LeadsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
-    def create(self, lead_id: int | str, /, *, file: bytes) -> File:
+    def create(self, lead_id: int | str, /, *, file: bytes | tuple[str, bytes]) -> File:
         """Add a file of up to 20 MiB to a lead.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         """
     def delete(self, lead_id: int | str, id: int | str, /) -> None:
         """Delete a file of a lead; it can be restored for 30 days."""
@@ -3604,10 +3604,10 @@ class ClientsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
-    def create(self, client_id: int | str, /, *, file: bytes) -> File:
+    def create(self, client_id: int | str, /, *, file: bytes | tuple[str, bytes]) -> File:
         """Add a file of up to 20 MiB to a client.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         """
     def delete(self, client_id: int | str, id: int | str, /) -> None:
         """Delete a file of a client; it can be restored for 30 days."""
@@ -3633,10 +3633,10 @@ class DealsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
-    def create(self, deal_id: int | str, /, *, file: bytes) -> File:
+    def create(self, deal_id: int | str, /, *, file: bytes | tuple[str, bytes]) -> File:
         """Add a file of up to 20 MiB to a deal.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         """
     def delete(self, deal_id: int | str, id: int | str, /) -> None:
         """Delete a file of a deal; it can be restored for 30 days."""
@@ -3662,10 +3662,10 @@ class ProductsFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
-    def create(self, product_id: int | str, /, *, file: bytes) -> File:
+    def create(self, product_id: int | str, /, *, file: bytes | tuple[str, bytes]) -> File:
         """Add a file of up to 20 MiB to a product.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         """
     def delete(self, product_id: int | str, id: int | str, /) -> None:
         """Delete a file of a product; it can be restored for 30 days."""
@@ -3691,10 +3691,10 @@ class TasksFiles:
         total: `true` adds `meta.total`.
         sort: One field; `-` in front for descending.
         """
-    def create(self, task_id: int | str, /, *, file: bytes) -> File:
+    def create(self, task_id: int | str, /, *, file: bytes | tuple[str, bytes]) -> File:
         """Add a file of up to 20 MiB to a task.
 
-        file: The file's bytes.
+        file: The file's bytes, or (name, bytes).
         """
     def delete(self, task_id: int | str, id: int | str, /) -> None:
         """Delete a file of a task; it can be restored for 30 days."""
@@ -3828,13 +3828,15 @@ class Papers:
         """
     def void(self, id: int | str, /) -> Paper:
         """Void a paper: it keeps its number, and its links end."""
-    def links(self, id: int | str, /, *, expires_at: datetime | str = ...) -> PaperLinkCreated:
+
+class PapersLinks:
+    def create(
+        self, paper_id: int | str, /, *, expires_at: datetime | str = ...
+    ) -> PaperLinkCreated:
         """Make an address by which a client sees the paper without an account.
 
         expires_at: By default after 30 days; at most 366.
         """
-
-class PapersLinks:
     def list(
         self,
         paper_id: int | str,

@@ -65,8 +65,14 @@ def methods_of(app: CRMApp) -> Iterator[Method]:
             name = words.pop()
         elif "files" not in words and (operation.upload is not None or operation.kind == "raw"):
             name = f"{words.pop().removesuffix('.csv')}_csv"
-        elif len(words) > 1 and (
-            operation.kind == "json" or operation.method == "POST" and operation.kind != "created"
+        elif (
+            len(words) > 1
+            and not operation.name.startswith("create_")
+            and (
+                operation.kind == "json"
+                or operation.method == "POST"
+                and operation.kind != "created"
+            )
         ):
             name = words.pop()
         elif segments[-1].startswith("<"):
@@ -136,9 +142,10 @@ def _arguments(method: Method, values: dict[str, Any]) -> list[Any]:
     checked = query.read(as_texts(parameters))  # also where none are declared: it refuses them
     arguments: list[Any] = [checked] if query.fields else []
     if operation.upload:
-        if not isinstance(file, bytes):
-            raise TypeError("the file is given as bytes: file=…")
-        arguments.append(operation.upload.of_bytes(file, checked.options))
+        name, data = file if isinstance(file, tuple) else (None, file)
+        if not isinstance(data, bytes):
+            raise TypeError("the file is given as bytes, or as (name, bytes): file=…")
+        arguments.append(operation.upload.of_bytes(data, checked.options, name))
     return arguments if body is None else [*arguments, body.parse(sent)]
 
 

@@ -141,7 +141,7 @@ def bodies_of(operation: Operation) -> tuple[Body | None, ...]:
 def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
     """The keyword arguments of a method with this body; the required ones first."""
     if operation.upload:
-        yield Argument("file", None, True, "The file's bytes.")
+        yield Argument("file", None, True, "The file's bytes, or (name, bytes).")
     declared = body.fields.items() if body else ()
     for name, one in sorted(declared, key=lambda item: not item[1].required):
         about = getattr(one, "about", "")  # of a part, such as the contacts of a client
@@ -159,7 +159,7 @@ def arguments_of(operation: Operation, body: Body | None) -> Iterator[Argument]:
 def of_argument(argument: Argument, types: Types) -> str:
     """The type of a keyword argument."""
     if argument.field is None:
-        return "bytes"
+        return "bytes | tuple[str, bytes]"
     if argument.name == "version":
         return "int"
     if isinstance(argument.field, parameters.Parameter):
