@@ -17,7 +17,7 @@ MAX_WAITING_FOR_SLOT = 16  # in one process; each of them occupies a thread
 
 
 class _ThreadState(threading.local):
-    request: Any = None  # that the server runs here, with an attribute `is_waiting`
+    request: Any = None  # that the server runs here, with attributes `is_waiting`, `is_apart`
     is_computing = False  # heavily, so it has a slot
 
 
@@ -52,6 +52,23 @@ def waiting() -> Iterator[None]:
             request.is_waiting, thread.request = False, request
         thread.is_computing = is_computing
         _add_used(is_computing)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """In a `with` block, other changes of the tenant need not wait for this one.
+
+    It needs nothing that they need: it receives an upload, or another process works for it.
+    """
+    if (request := thread.request) is None:
+        yield
+        return
+    request.is_apart = True
+    process.on_wait()
+    try:
+        yield
+    finally:
+        request.is_apart = False
 
 
 @contextmanager

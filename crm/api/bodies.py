@@ -13,6 +13,7 @@ from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
 
+from crm.activity import apart
 from crm.errors import Fault, Invalid, TooLarge, WrongType
 from crm.storage.session import settings
 
@@ -61,7 +62,8 @@ def uploaded_file(
     request.max_form_parts = MAX_MORE_PARTS + len(more) + 1
     request.form_data_parser_class = InFiles
     try:
-        parts = request.files.getlist(name)
+        with apart():
+            parts = request.files.getlist(name)
     except RequestEntityTooLarge:
         raise TooLarge from None
     # The name is None of a part that has none, or one that cannot be read.

@@ -10,6 +10,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from crm import child_process
+from crm.activity import apart, waiting
 from crm.errors import Busy, Conflict
 from crm.json import dumps
 from crm.papers import compiler, qr
@@ -80,5 +81,6 @@ def _compile(
             Path(folder, path[1:]).write_bytes(pictures[name])
         command = child_process.command(SUBCOMMAND, compiler.__file__)
         command += [folder, data["kind"], str(int(midnight.timestamp())), str(packages)]
-        child = run(command, capture_output=True, cwd=folder, timeout=TIMEOUT)
+        with apart(), waiting():
+            child = run(command, capture_output=True, cwd=folder, timeout=TIMEOUT)
         return child.returncode, child.stdout

@@ -48,6 +48,7 @@ class ClientConnection:
         self.networks = networks
         self.state = State.IDLE
         self.is_waiting = False  # while WORKING, for a lock or a database; set by its thread
+        self.is_apart = False  # and other changes of its host need not wait for it
         self.opened_at = time.monotonic()
         self.until = 0.0  # monotonic seconds: the end of the time for this state
         self.send_until = 0.0  # and for the client to read the response; 0: it has read all so far

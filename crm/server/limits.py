@@ -147,10 +147,10 @@ class SlowRequests:
 
     The `kind` of a request is (host, whether it only reads). Half of the requests may read from one
     host and one may write: writers of a tenant wait for each other anyway, and each one that
-    computes takes time from all others. A quarter of the slots is for hosts that have none. A
-    request that waits for a lock or a database (`is_waiting`) takes no slot, unless there are
-    WAITING_PER_SLOT for each slot: then it does, as each occupies a thread. Heavy work gets half of
-    the slots (`crm/activity.py`).
+    computes takes time from all others. A change that is `is_apart`, such as an upload, lets others
+    of its host run. A quarter of the slots is for hosts that have none. A request that waits for a
+    lock or a database (`is_waiting`) takes no slot, unless there are WAITING_PER_SLOT for each slot:
+    then it does, as each occupies a thread. Heavy work gets half of the slots (`crm/activity.py`).
     """
 
     WAITING_PER_SLOT = 8
@@ -187,7 +187,8 @@ class SlowRequests:
         kinds = list(self._kinds.values())
         if host in URGENT_PATHS:
             return kinds.count(kind) < self.total
-        if kinds.count(kind) >= (self.total // 2 if reads else 1):
+        apart = sum(slow.is_apart for slow in self._kinds if self._kinds[slow] == kind)
+        if kinds.count(kind) - apart >= (self.total // 2 if reads else 1):
             return False
         waiting = sum(slow.is_waiting for slow in self._kinds)
         used = len(kinds) - min(waiting, self.WAITING_PER_SLOT * self.total)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import IO, Any
 
+from crm.activity import apart
 from crm.errors import NotFound
 from crm.json import dumps
 from crm.storage.clocks import erasing_before
@@ -92,12 +93,13 @@ class Contents(ABC):
         """
         assert not current_session().in_transaction
         digest, size = hashlib.sha256(), 0
-        file.seek(0)
-        for data in _chunks_of(file):
-            digest.update(data)
-            size += len(data)
-        file.seek(0)
-        self.store(digest.hexdigest(), size, _chunks_of(file), require_room)
+        with apart():
+            file.seek(0)
+            for data in _chunks_of(file):
+                digest.update(data)
+                size += len(data)
+            file.seek(0)
+            self.store(digest.hexdigest(), size, _chunks_of(file), require_room)
         return digest.hexdigest(), size
 
     def store(

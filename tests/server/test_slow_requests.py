@@ -147,7 +147,7 @@ class Request:
     """A slow request as SlowRequests sees one."""
 
     def __init__(self, host: str, reads: bool = True, is_waiting: bool = False):
-        self.kind, self.is_waiting = (host, reads), is_waiting
+        self.kind, self.is_waiting, self.is_apart = (host, reads), is_waiting, False
 
 
 def full(*requests: Request) -> SlowRequests:
@@ -171,6 +171,17 @@ def test_of_one_host_half_may_read_and_one_may_write() -> None:
     slow = full(Request("a", reads=False))
     assert not slow.leave_room_for(Request("a", reads=False))
     assert slow.leave_room_for(Request("a")) and slow.leave_room_for(Request("b", reads=False))
+
+
+def test_a_change_that_is_apart_lets_another_of_its_host_run() -> None:
+    activity.thread.request = upload = Request("a", reads=False)
+    slow = full(upload)
+    try:
+        with activity.apart():
+            assert slow.may_have_room and slow.leave_room_for(Request("a", reads=False))
+    finally:
+        activity.thread.request = None
+    assert not slow.leave_room_for(Request("a", reads=False))
 
 
 def test_health_checks_run_beside_full_slots_but_not_without_bound() -> None:
