@@ -134,12 +134,7 @@ class FileStore(TenantStore):
         return self._path.exists()
 
     def load(self, archive: Path) -> Tenant:
-        draft = Tenant(self.label, archive, self._tenants)
-        draft.contents.take_from(archive)
-        with closing(connect(archive)) as file:
-            if file.execute("DELETE FROM file_content").rowcount:  # chunks are deleted with it
-                file.execute("VACUUM")
-        return draft
+        return Tenant(self.label, archive, self._tenants)
 
     @contextmanager
     def _locked(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
@@ -180,7 +175,9 @@ class FileStore(TenantStore):
                 archive_file.require_alone(draft.path)
                 disk.sync(draft.path)
                 if draft.contents.exist():
-                    self._contents.take_from(draft.contents.path)
+                    archive_file.require_alone(draft.contents.path)
+                    with closing(archive_file.open_copy(draft.contents.path)) as contents:
+                        self._contents.take_from(contents)
                 with disk.locked(self._path.parent):
                     # An empty log goes last, as in _rename(). Any other would damage the new file.
                     if numbers is None:
