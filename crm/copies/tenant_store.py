@@ -20,7 +20,7 @@ from crm.storage.engine import draft_session
 from crm.storage.session import one_row, transaction
 from crm.storage.sqlite import archive, archive_file, litestream
 from crm.storage.sqlite.connection import connect
-from crm.storage.sqlite.file_contents import CONTENTS_SUFFIX
+from crm.storage.sqlite.file_contents import contents_path
 from crm.storage.sqlite.tenant import Tenant
 
 Numbers = dict[str, int]  # the last one that each table has given
@@ -204,7 +204,7 @@ class FileStore(TenantStore):
                     self._contents.delete()
                 else:  # a file that is too damaged to be read has its contents beside it
                     self._rename(trashed)
-                    self._contents.delete(kept_as=trashed.with_suffix(CONTENTS_SUFFIX))
+                    self._contents.delete(kept_as=contents_path(trashed))
         for path in (self._path, files):
             litestream.delete_state(self._data, path)
 

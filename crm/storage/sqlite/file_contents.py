@@ -22,13 +22,21 @@ from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import FileConnection, connect
 from crm.storage.sqlite.pooled_file import PooledFile
 
-CONTENTS_SUFFIX = ".files.db"
 PAGE_BYTES = 8192
 TABLES = ("file_content", "file_chunk")
 CHUNKS_OF_COMPLETE = """
     SELECT ?, number, data FROM file_chunk JOIN file_content ON id = content_id WHERE sha256 = ?
     ORDER BY number
 """
+
+
+def contents_path(path: Path) -> Path:
+    """Return where the contents of the tenant in a file are, of a copy those left beside it.
+
+    Those of a draft have no name that Litestream looks for either.
+    """
+    is_draft = path.suffix != ".db"
+    return path.with_name(f"{path.name}-files") if is_draft else path.with_suffix(".files.db")
 
 
 class FileContents(Contents, PooledFile):
@@ -38,9 +46,7 @@ class FileContents(Contents, PooledFile):
         """`tenant` is the `sqlite.tenant.Tenant` whose contents they are."""
         Contents.__init__(self, tenant)
         self._tenant = tenant
-        PooledFile.__init__(
-            self, tenant.path.with_suffix(CONTENTS_SUFFIX), tenant.installation.pool
-        )
+        PooledFile.__init__(self, contents_path(tenant.path), tenant.installation.pool)
 
     def exist(self) -> bool:
         return self.path.exists()
