@@ -106,6 +106,8 @@ def backup_verify(
                 click.echo(f"{file}\tversion {row['version']}\t{row['bytes']}")
             if not has_mark(file):
                 failures.add(str(file), UNMARKED)
+            if missing := copying.count_missing(file):
+                failures.add(str(file), f"{missing} contents of files or papers are not in it")
     if as_json:
         click.echo(dumps(rows))
     failures.raise_if_any("these copies are damaged, or may not be whole")

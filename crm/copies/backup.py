@@ -10,7 +10,7 @@ undone (D15).
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from crm.copies.tenant_store import Restored
 from crm.errors import Invalid, NotFound, UnknownTenant
 from crm.installation.tenants import RESERVED, Tenants
 from crm.storage import disk, upgrades
+from crm.storage.contents import list_missing
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import TenantSession, write_archive
 from crm.storage.sqlite import archive, migrations
 from crm.storage.sqlite.archive_file import check_copy, open_copy, require_alone
 from crm.storage.sqlite.connection import connect
-from crm.storage.sqlite.file_contents import CONTENTS_SUFFIX, fill_archive
+from crm.storage.sqlite.file_contents import contents_path, fill_archive
 from crm.storage.sqlite.tenant import Tenant
 
 COUNTED_TABLES = (
@@ -168,8 +169,17 @@ def _migrated(copy: Path, to: Path, label: str) -> Path:
     with closing(connect(to)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # it is read without a log
         migrations.migrate(connection, label)
-    if (contents := copy.with_suffix(CONTENTS_SUFFIX)).exists():
-        require_alone(contents)
-        with closing(open_copy(contents)) as source:
+    if (beside := contents_path(copy)).exists():
+        require_alone(beside)
+        with closing(open_copy(beside)) as source:
             fill_archive(to, source)
     return to
+
+
+def count_missing(copy: Path) -> int:
+    """Return how many contents the rows of a copy name that are neither in it nor beside it."""
+    with ExitStack() as stack:
+        paths = [path for path in (copy, contents_path(copy)) if path.exists()]
+        files = [stack.enter_context(closing(open_copy(path))) for path in paths]
+        is_older = not any(table.name == "file_content" for table in archive.tables(files[0]))
+        return 0 if is_older else len(list_missing(files[0], files))

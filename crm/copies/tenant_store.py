@@ -20,7 +20,7 @@ from crm.storage.engine import draft_session
 from crm.storage.session import one_row, transaction
 from crm.storage.sqlite import archive, archive_file, litestream
 from crm.storage.sqlite.connection import connect
-from crm.storage.sqlite.file_contents import CONTENTS_SUFFIX
+from crm.storage.sqlite.file_contents import contents_path
 from crm.storage.sqlite.tenant import Tenant
 
 Numbers = dict[str, int]  # the last one that each table has given
@@ -134,12 +134,7 @@ class FileStore(TenantStore):
         return self._path.exists()
 
     def load(self, archive: Path) -> Tenant:
-        draft = Tenant(self.label, archive, self._tenants)
-        draft.contents.take_from(archive)
-        with closing(connect(archive)) as file:
-            if file.execute("DELETE FROM file_content").rowcount:  # chunks are deleted with it
-                file.execute("VACUUM")
-        return draft
+        return Tenant(self.label, archive, self._tenants)
 
     @contextmanager
     def _locked(self, reason: str) -> Iterator[tuple[Path, Numbers | None]]:
@@ -180,7 +175,9 @@ class FileStore(TenantStore):
                 archive_file.require_alone(draft.path)
                 disk.sync(draft.path)
                 if draft.contents.exist():
-                    self._contents.take_from(draft.contents.path)
+                    archive_file.require_alone(draft.contents.path)
+                    with closing(archive_file.open_copy(draft.contents.path)) as contents:
+                        self._contents.take_from(contents)
                 with disk.locked(self._path.parent):
                     # An empty log goes last, as in _rename(). Any other would damage the new file.
                     if numbers is None:
@@ -207,7 +204,7 @@ class FileStore(TenantStore):
                     self._contents.delete()
                 else:  # a file that is too damaged to be read has its contents beside it
                     self._rename(trashed)
-                    self._contents.delete(kept_as=trashed.with_suffix(CONTENTS_SUFFIX))
+                    self._contents.delete(kept_as=contents_path(trashed))
         for path in (self._path, files):
             litestream.delete_state(self._data, path)
 

@@ -9,8 +9,8 @@ it, those of one in a schema there (sqlite/file_contents.py, postgres/schema_con
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import IO, Any
 
@@ -43,10 +43,19 @@ def declare_users(table: str) -> None:
     _users.append(table)
 
 
-def naming_queries(condition: str = "TRUE") -> Iterator[str]:
-    """Yield a query for each table of users: the SHA-256 that its rows name."""
-    for table in _users:
-        yield f"SELECT sha256 FROM {table} WHERE sha256 IS NOT NULL AND {condition}"
+def list_missing(rows: Any, stores: Iterable[Any]) -> list[str]:
+    """List the SHA-256 that rows name of contents which no store has, by connections to them."""
+    named = _read_named(rows)
+    for store in stores:
+        named.difference_update(sha256 for _, sha256, _ in store.execute(COMPLETE).fetchall())
+    return sorted(named)
+
+
+def _read_named(rows: Any, condition: str = "TRUE", params: Sequence[Any] = ()) -> set[str]:
+    """Read the SHA-256 that rows name, of those that meet a condition."""
+    query = f"SELECT DISTINCT sha256 FROM {{}} WHERE sha256 IS NOT NULL AND {condition}"
+    found = [rows.execute(query.format(table), params).fetchall() for table in _users]
+    return {sha256 for of_table in found for (sha256,) in of_table}
 
 
 class Contents(ABC):
@@ -165,19 +174,15 @@ class Contents(ABC):
 
     def count(self) -> int:
         """Return how many there are."""
-        return len(self._list_complete())
+        if not self.exist():
+            return 0
+        with self._using(writes=False) as connection:
+            return len(connection.execute(COMPLETE).fetchall())
 
     def list_missing(self) -> list[str]:
-        """List the SHA-256 of contents that rows name and that are not there."""
-        reader = self._row_reader(current_session().connection)
-        named = {sha256 for sql in naming_queries() for (sha256,) in reader.execute(sql).fetchall()}
-        return sorted(named.difference(sha256 for _, sha256, _ in self._list_complete()))
-
-    def _list_complete(self) -> list[tuple[int, str, int]]:
-        if not self.exist():
-            return []
-        with self._using(writes=False) as connection:
-            return connection.execute(COMPLETE).fetchall()
+        """List the SHA-256 that rows name of contents that are not there; inside a session."""
+        with self._using(writes=False) if self.exist() else nullcontext() as connection:
+            return list_missing(current_session().connection, filter(None, [connection]))
 
     def delete_unused(self) -> bool:
         """Delete what no row has named for a day, and what was not completed in a day.
@@ -221,9 +226,8 @@ class Contents(ABC):
         with self._transaction(connection):
             contents = connection.execute(sql, (self._checked_id, CHECKED_CONTENTS)).fetchall()
             hashes = dumps([sha256 for _, sha256, _, _ in contents]).decode()
-            reader, named = self._row_reader(connection), set[str]()
-            for query in naming_queries(among("sha256", "TEXT")):
-                named.update(sha256 for (sha256,) in reader.execute(query, (hashes,)).fetchall())
+            rows = self._row_reader(connection)
+            named = _read_named(rows, among("sha256", "TEXT"), (hashes,))
             for id, sha256, stored_at, since in contents:
                 unused_since = None
                 if sha256 not in named:

@@ -6,7 +6,9 @@ CRM_BURN_SECONDS makes the fire come later.
 """
 
 import contextlib
+import hashlib
 import http.client
+import io
 import os
 import sqlite3
 import threading
@@ -19,6 +21,8 @@ import pytest
 from crm.access import api_keys
 from crm.installation.tenants import Tenants
 from crm.resources import tenant, users
+from crm.resources.files import record as files
+from crm.storage.contents import CHUNK_BYTES
 from tests import storage
 from tests.faults.killing import killed
 from tests.http_calls import ask
@@ -62,6 +66,7 @@ class Clients:
         self.keys: dict[str, str] = {}
         self.opened: dict[str, float] = {}  # label: when the tenant was there
         self.leads: dict[str, dict[int, tuple[str, float]]] = {}  # label: id: name, when answered
+        self.files: dict[str, tuple[bytes, float]] = {}  # by SHA-256: bytes, when it was added
         self.odd: list[BaseException] = []
         self.over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -89,6 +94,17 @@ class Clients:
             said = call(self.port, label, self.keys[label], "POST", "/leads", lead)
             answered[int(said["lead_id"])] = (name, time.monotonic())
             self.over.wait(PAUSE_SECONDS)
+
+    def add_files(self, label: str) -> None:
+        """Files to the first lead, each another one of two chunks, in this process."""
+        tenants = Tenants(config_for(self.data))
+        wait_for(lambda: self.leads.get(label))
+        while not self.over.wait(TENANT_SECONDS):
+            data = os.urandom(CHUNK_BYTES + 1)
+            with tenants.session(label, sweeps_expired=False):
+                files.add("lead", 1, io.BytesIO(data), "x")
+            self.files[hashlib.sha256(data).hexdigest()] = data, time.monotonic()
+        tenants.forget_idle()
 
     def open_tenants(self) -> None:
         """Again and again a new tenant, with a writer of its own."""
@@ -128,6 +144,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, pla
         clients.opened["acme"] = time.monotonic()
         for number in range(3):
             clients.start(clients.write, "acme", number)
+        clients.start(clients.add_files, "acme")
         clients.start(clients.open_tenants)
 
         def are_old_enough() -> bool:
@@ -145,6 +162,7 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, pla
     copies.mkdir()
     for label in clients.opened:
         place.restore(label, copies / f"{label}-20260101T000000Z.db")
+        place.restore(f"{label}.files", copies / f"{label}-20260101T000000Z.files.db")
     done = storage.command(other, "restore", "--all", "--from", str(copies), "--yes", "--skip-ids")
     assert done.returncode == 0, done.stderr
     restored = set(Tenants(config_for(other)).labels())
@@ -162,6 +180,13 @@ def test_what_was_answered_two_seconds_before_the_fire_is_restored(tmp_path, pla
         assert all(age < LOSS_SECONDS for age in lost.values()), (label, lost)
         same = {id: name for id, (name, _) in answered.items() if id in leads}
         assert same.items() <= leads.items()
+
+    added = {one: data for one, (data, at) in clients.files.items() if at < fire - LOSS_SECONDS}
+    tenants = Tenants(config_for(other))
+    with tenants.session("acme") as session:
+        store = session.source.contents
+        assert added and {one: b"".join(store.read(one)) for one in added} == added
+    tenants.forget_idle()
 
     with run_server(other, **SETTINGS) as port:  # the keys of the burnt server are good here
         for label in restored & clients.leads.keys():

@@ -23,7 +23,7 @@ from crm.resources import former_phones
 from crm.storage.disk import stamp
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS, describe, refusal
-from crm.storage.session import MEGABYTE, measure_storage
+from crm.storage.session import MEGABYTE, current_session, measure_storage
 from crm.storage.sqlite import litestream, migrations, requirements
 from crm.storage.sqlite.archive_file import UNMARKED, has_mark, list_copies, made_at
 from crm.timed_checks import (
@@ -210,7 +210,7 @@ def check_litestream(run: DoctorRun) -> Iterator[LevelAndDetail]:
         return
     labels, now = run.tenants.files.labels(), run.tenants.clock()
     lags: dict[str, float] = {}
-    for name in (f"{label}.db" for label in labels):
+    for name in [path.name for label in labels for path in run.tenants.files.databases(label)]:
         synced_at, problem = statuses.get(name, (None, ""))
         if problem:
             yield FAULT, f"{name} is not copied: {problem}: restart Litestream"
@@ -264,6 +264,9 @@ def _check_content(tenants: Tenants, label: str) -> Iterator[LevelAndDetail]:
     if space.quota and space.used >= space.quota * NEARLY_FULL_SHARE:
         used, quota = (bytes // MEGABYTE for bytes in space)
         yield WARNING, f"it uses {used} of the {quota} MB of its plan (CRM_STORAGE)"
+    if missing := current_session().source.contents.list_missing():
+        text = f"{len(missing)} contents of its files or papers are missing: restore a copy"
+        yield FAULT, f"{text}; SHA-256 {list_names(missing)}"
     newest = events.find_latest_event_time()
     if newest and _age(newest, now) < -EVENT_CLOCK_TOLERANCE_SECONDS:
         yield FAULT, f"its newest event is of {newest}: this machine's clock is behind"

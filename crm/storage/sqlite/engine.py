@@ -13,6 +13,7 @@ from crm.storage.engine import BASE_HOST_FILE, create_base_host, label_taken
 from crm.storage.sqlite import migrations
 from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import PAGE_BYTES, connect
+from crm.storage.sqlite.file_contents import contents_path
 from crm.storage.sqlite.tenant import Tenant
 
 
@@ -27,6 +28,11 @@ class FileEngine:
     def path(self, label: str) -> Path:
         """Return where a tenant's file is, or would be."""
         return self._data / "front.db" if label == BASE_HOST_FILE else self.folder / f"{label}.db"
+
+    def databases(self, label: str) -> list[Path]:
+        """List the paths of a tenant's file and, if it has contents, of theirs."""
+        path = self.path(label)
+        return [path, *filter(Path.exists, [contents_path(path)])]
 
     def labels(self) -> list[str]:
         """List the labels in alphabetical order."""

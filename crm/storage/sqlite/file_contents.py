@@ -18,17 +18,25 @@ from crm.storage.contents import ADD_CHUNK, COMPLETE, Contents
 from crm.storage.file_errors import FILE_ERRORS
 from crm.storage.session import current_session
 from crm.storage.sqlite import litestream, migrations
-from crm.storage.sqlite.archive_file import open_copy, require_alone
+from crm.storage.sqlite.archive_file import require_alone
 from crm.storage.sqlite.connection import FileConnection, connect
 from crm.storage.sqlite.pooled_file import PooledFile
 
-CONTENTS_SUFFIX = ".files.db"
 PAGE_BYTES = 8192
 TABLES = ("file_content", "file_chunk")
 CHUNKS_OF_COMPLETE = """
     SELECT ?, number, data FROM file_chunk JOIN file_content ON id = content_id WHERE sha256 = ?
     ORDER BY number
 """
+
+
+def contents_path(path: Path) -> Path:
+    """Return where the contents of the tenant in a file are, of a copy those left beside it.
+
+    Those of a draft have no name that Litestream looks for either.
+    """
+    is_draft = path.suffix != ".db"
+    return path.with_name(f"{path.name}-files") if is_draft else path.with_suffix(".files.db")
 
 
 class FileContents(Contents, PooledFile):
@@ -38,9 +46,7 @@ class FileContents(Contents, PooledFile):
         """`tenant` is the `sqlite.tenant.Tenant` whose contents they are."""
         Contents.__init__(self, tenant)
         self._tenant = tenant
-        PooledFile.__init__(
-            self, tenant.path.with_suffix(CONTENTS_SUFFIX), tenant.installation.pool
-        )
+        PooledFile.__init__(self, contents_path(tenant.path), tenant.installation.pool)
 
     def exist(self) -> bool:
         return self.path.exists()
@@ -117,16 +123,16 @@ class FileContents(Contents, PooledFile):
             with self._using(writes=False) as connection:
                 fill_archive(archive, connection)
 
-    def take_from(self, path: Path) -> None:
-        """Store the contents in the tables of a file that nobody writes to, unless they are there.
+    def take_from(self, file: sqlite3.Connection) -> bool:
+        """Store the contents in the tables of a file that nobody else writes to.
 
-        Raises BadCopy.
+        Returns whether there are any.
         """
-        require_alone(path)
-        with closing(open_copy(path)) as file:
-            for id, sha256, size in file.execute(COMPLETE).fetchall():
-                sql = "SELECT data FROM file_chunk WHERE content_id = ? ORDER BY number"
-                self.store(sha256, size, (data for (data,) in file.execute(sql, (id,))))
+        contents = file.execute(COMPLETE).fetchall()
+        for id, sha256, size in contents:
+            sql = "SELECT data FROM file_chunk WHERE content_id = ? ORDER BY number"
+            self.store(sha256, size, (data for (data,) in file.execute(sql, (id,))))
+        return bool(contents)
 
     def publish(self, draft: "FileContents") -> None:
         """Give a new tenant the contents of its draft, and nothing that another one has left."""

@@ -296,5 +296,8 @@ class Tenant(PooledFile, ConnectionSource):
                     upgrades.keep_archive(self, migrations.version(connection), copy)
                 connection.execute("PRAGMA journal_mode = WAL")  # a copy by VACUUM INTO has none
                 migrations.migrate(connection, self.label)
+                if self.contents.take_from(connection):  # it is an archive
+                    connection.execute("DELETE FROM file_content")  # chunks are deleted with it
+                    connection.execute("VACUUM")
             finally:
                 connection.close()
