@@ -66,9 +66,10 @@ def _compile(
     snapshot: dict[str, Any], pictures: dict[str, bytes], packages: Path
 ) -> tuple[int, bytes]:
     """The exit status of the process, and the PDF."""
-    paths = {name: f"/picture-{number}" for number, name in enumerate(pictures)}
     data = show(snapshot)
-    data |= {"logo": paths.get("logo", ""), "qr": qr.picture(data["qr"]) if data["qr"] else ""}
+    files = pictures | ({"qr": qr.picture(data["qr"]).encode()} if data["qr"] else {})
+    paths = {name: f"/picture-{number}" for number, name in enumerate(files)}
+    data |= {name: paths.get(name, "") for name in ("logo", "qr")}
     for row in data["rows"]:
         row["picture"] = paths.get(row["picture"], "")
     midnight = datetime.fromisoformat(snapshot["date"]).replace(tzinfo=UTC)
@@ -77,7 +78,7 @@ def _compile(
             Path(folder, name).write_bytes((TEMPLATES / name).read_bytes())
         Path(folder, "data.json").write_bytes(dumps(data))
         for name, path in paths.items():
-            Path(folder, path[1:]).write_bytes(pictures[name])
+            Path(folder, path[1:]).write_bytes(files[name])
         command = child_process.command(SUBCOMMAND, compiler.__file__)
         command += [folder, data["kind"], str(int(midnight.timestamp())), str(packages)]
         child = run(command, capture_output=True, cwd=folder, timeout=TIMEOUT)
