@@ -27,7 +27,10 @@ class NoTypst(Conflict):
     """Typst is not installed, or not in the single file."""
 
     code = "pdf_not_installed"
-    detail = "this installation makes no PDF: pip install 'crm[pdf]' adds it (or print the page)"
+    detail = (
+        "this installation has no Typst, which makes PDFs: pip install 'crm[pdf]', or a single file"
+        " built with --extra pdf, has it; the page prints as well"
+    )
 
 
 class PdfFailed(Busy):
