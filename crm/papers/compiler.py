@@ -36,7 +36,9 @@ def main(folder: str, kind: str, date: str, packages: str) -> None:
         package_cache_path=folder,
     )
     try:
-        pdf = compiler.compile(format="pdf", timestamp=int(date), pdf_standards="a-3b")
+        pdf = compiler.compile(
+            format="pdf", timestamp=int(date), pdf_standards="a-3b", pdf_tags=False
+        )
     except typst.TypstError as error:
         if "could not be displayed" not in str(error):
             raise

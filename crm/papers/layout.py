@@ -22,8 +22,9 @@ def show(snapshot: Texts) -> Texts:
     `totals`: pairs of a label and an amount, the last the most important; `words`; `valid_until`;
     `payment`, of invoices: pairs of a label and a text; `terms`: lines; `signatures`: {label,
     captions} of each side. What a paper lacks is "" or an empty list.
-    `texts` are those of texts.toml: `intro` and `statement` of an act, `terms` (the heading), `scan`
-    (beside the QR), `page`, with two {}. And `kind`, `language`, `color` and `qr` of the snapshot.
+    `texts` are those of texts.toml: `intro` and `statement` of an act, `terms` (the heading),
+    `scan` (beside the QR), `page`, with two {}. And `kind`, `language`, `color` and `qr` of the
+    snapshot.
     """
     texts = _texts(snapshot["language"], snapshot["kind"])
     until, terms = snapshot.get("valid_until"), snapshot.get("terms") or ""

@@ -28,7 +28,10 @@ class NoTypst(Conflict):
     """Typst is not installed, or not in the single file."""
 
     code = "pdf_not_installed"
-    detail = "this installation makes no PDF: pip install 'crm[pdf]' adds it (or print the page)"
+    detail = (
+        "this installation has no Typst, which makes PDFs: pip install 'crm[pdf]', or a single file"
+        " built with --extra pdf, has it; the page prints as well"
+    )
 
 
 class PdfFailed(Busy):
@@ -67,9 +70,10 @@ def _compile(
     snapshot: dict[str, Any], pictures: dict[str, bytes], packages: Path
 ) -> tuple[int, bytes]:
     """The exit status of the process, and the PDF."""
-    paths = {name: f"/picture-{number}" for number, name in enumerate(pictures)}
     data = show(snapshot)
-    data |= {"logo": paths.get("logo", ""), "qr": qr.picture(data["qr"]) if data["qr"] else ""}
+    files = pictures | ({"qr": qr.picture(data["qr"]).encode()} if data["qr"] else {})
+    paths = {name: f"/picture-{number}" for number, name in enumerate(files)}
+    data |= {name: paths.get(name, "") for name in ("logo", "qr")}
     for row in data["rows"]:
         row["picture"] = paths.get(row["picture"], "")
     midnight = datetime.fromisoformat(snapshot["date"]).replace(tzinfo=UTC)
@@ -78,7 +82,7 @@ def _compile(
             Path(folder, name).write_bytes((TEMPLATES / name).read_bytes())
         Path(folder, "data.json").write_bytes(dumps(data))
         for name, path in paths.items():
-            Path(folder, path[1:]).write_bytes(pictures[name])
+            Path(folder, path[1:]).write_bytes(files[name])
         command = child_process.command(SUBCOMMAND, compiler.__file__)
         command += [folder, data["kind"], str(int(midnight.timestamp())), str(packages)]
         with apart(), waiting():
