@@ -163,12 +163,14 @@ class Recorder:
     def __init__(self) -> None:
         self.texts: list[tuple[str, str]] = []
         self.letters: list[tuple[str, str, str]] = []
+        self.attachments: list[Any] = []
 
     def enqueue_sms(self, phone: str, text: str) -> None:
         self.texts.append((phone, text))
 
-    def enqueue_mail(self, to: str, subject: str, text: str) -> None:
+    def enqueue_mail(self, to: str, subject: str, text: str, attachment: Any = None) -> None:
         self.letters.append((to, subject, text))
+        self.attachments.append(attachment)
 
     def get_last_sms(self, phone: str) -> None:
         return None

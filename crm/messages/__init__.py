@@ -1,5 +1,17 @@
 """SMS and e-mail: a sender of each, which is the console by default, and their queue."""
 
+from typing import NamedTuple
+
+MAX_ATTACHMENT_BYTES = 5 << 20  # base64 of it goes within the time of one e-mail
+
+
+class Attachment(NamedTuple):
+    """A file that an e-mail carries, of at most MAX_ATTACHMENT_BYTES."""
+
+    name: str
+    content_type: str
+    content: bytes
+
 
 class Undelivered(Exception):
     """A message was not accepted.

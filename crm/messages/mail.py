@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from crm import values
 from crm.config import Config, MailServer
-from crm.messages import Undelivered
+from crm.messages import Attachment, Undelivered
 from crm.messages.deadline_connection import open_connection
 from crm.networks import parse_address
 
@@ -26,7 +26,7 @@ SESSION_TIMEOUT_SECONDS = 30.0  # each step of it has STEP_TIMEOUT_SECONDS
 class MailSender(Protocol):
     """Sends e-mails of plain text."""
 
-    def send(self, to: str, subject: str, text: str) -> None:
+    def send(self, to: str, subject: str, text: str, attachment: Attachment | None = None) -> None:
         """Send one e-mail to one address. Raises Undelivered."""
 
 
@@ -40,9 +40,10 @@ def create_mail_sender(config: Config) -> MailSender:
 class ConsoleMailSender:
     """Writes e-mails to the standard output."""
 
-    def send(self, to: str, subject: str, text: str) -> None:
+    def send(self, to: str, subject: str, text: str, attachment: Attachment | None = None) -> None:
+        file = f"[{_one_line(attachment.name)}]\n" if attachment else ""
         # In one write: another thread may print, too.
-        print(f"MAIL to {to}: {_one_line(subject)}\n{text}\n", end="", flush=True)
+        print(f"MAIL to {to}: {_one_line(subject)}\n{text}\n{file}", end="", flush=True)
 
 
 class SMTPMailSender:
@@ -51,9 +52,14 @@ class SMTPMailSender:
     def __init__(self, server: MailServer, sender: Address):
         self._server, self._sender = server, sender
 
-    def send(self, to: str, subject: str, text: str) -> None:
+    def send(self, to: str, subject: str, text: str, attachment: Attachment | None = None) -> None:
         server = self._server
         message = self._make_message(_parse_address(to), _one_line(subject), text)
+        if attachment:
+            main, _, sub = attachment.content_type.partition("/")
+            message.add_attachment(
+                attachment.content, maintype=main, subtype=sub, filename=attachment.name
+            )
         with open_connection(
             server.host, server.port, server.tls, SESSION_TIMEOUT_SECONDS
         ) as connected:

@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from crm.messages import Undelivered
+from crm.messages import Attachment, Undelivered
 from crm.messages.mail import ConsoleMailSender, MailSender
 from crm.messages.sms import ConsoleSMSSender, SMSSender
 from crm.work_queue import WorkQueue
 
 MAX_WAITING = 1000  # SMS, and as many e-mails
+MAX_WAITING_WITH_FILES = 20  # e-mails: while more wait, others go without their attachments
 RETRY_DELAY_SECONDS = 5.0
 CLOSE_TIMEOUT_SECONDS = 5.0  # for messages that wait when the process ends
 SHOWN_SECONDS = 300.0  # for how long a demo shows an SMS
@@ -62,9 +64,15 @@ class MessageQueue:
                 self._last_texts[phone] = self._clock() + SHOWN_SECONDS, text
         self._enqueue(SMS, phone, text)
 
-    def enqueue_mail(self, to: str, subject: str, text: str) -> None:
-        """Send the plain text soon to an e-mail address."""
-        self._enqueue(MAIL, to, subject, text)
+    def enqueue_mail(
+        self, to: str, subject: str, text: str, attachment: Attachment | None = None
+    ) -> None:
+        """Send the plain text soon to an e-mail address.
+
+        An attachment is left out while many e-mails wait: it is held in memory.
+        """
+        has_room = self._queues[MAIL].count_waiting() < MAX_WAITING_WITH_FILES
+        self._enqueue(MAIL, to, subject, text, *([attachment] if attachment and has_room else []))
 
     def get_last_sms(self, phone: str) -> str | None:
         """Return the last SMS to the phone within SHOWN_SECONDS; None unless texts are kept."""
@@ -90,7 +98,7 @@ class MessageQueue:
             if unsent := queue.close(max(0.0, deadline - time.monotonic())):
                 _log_failure(kind, f"the service stops while {unsent} of them wait")
 
-    def _enqueue(self, kind: str, *message: str) -> None:
+    def _enqueue(self, kind: str, *message: Any) -> None:
         """Let a message, the arguments of `send`, be sent; log a warning if it cannot be taken."""
         queue = self._queues[kind]
         if self._is_closed:
@@ -100,7 +108,7 @@ class MessageQueue:
         elif not queue.add(partial(self._send, kind, message)):
             _log_failure(kind, "no thread could be started")
 
-    def _send(self, kind: str, message: tuple[str, ...], is_retry: bool = False) -> None:
+    def _send(self, kind: str, message: tuple[Any, ...], is_retry: bool = False) -> None:
         try:
             self._senders[kind](*message)
             return

@@ -29,7 +29,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from crm.config import Config, MailServer
-from crm.messages import Undelivered, deadline_connection, mail, queue, sms
+from crm.messages import Attachment, Undelivered, deadline_connection, mail, queue, sms
 from crm.messages.queue import MessageQueue
 from tests.cases import loop_over
 from tests.server_process import find_free_port
@@ -514,6 +514,21 @@ def test_an_email_arrives_whole(box):
     assert box.names == ["crm.example"], "this machine's name is not asked for"
 
 
+PDF = Attachment("рахунок-1-2026.pdf", "application/pdf", bytes(range(256)) * 200)
+
+
+def test_an_email_carries_a_file(box, capsys):
+    with mailing(box) as port:
+        smtp(port).send(OLENA, "Рахунок", "Добрий день", PDF)
+    assert box.came[0].original_content.isascii()
+    text, file = box.read().iter_parts()
+    assert text.get_content() == "Добрий день\r\n"
+    assert (file.get_filename(), file.get_content_type()) == PDF[:2]
+    assert file.get_content() == PDF.content
+    mail.ConsoleMailSender().send(OLENA, "Рахунок", "x", PDF)
+    assert capsys.readouterr().out == f"MAIL to {OLENA}: Рахунок\nx\n[{PDF.name}]\n"
+
+
 @parametrize("subject", ["a\r\nBcc: eve@evil.example", "a\0\u2028Bcc: b"])
 def test_no_subject_makes_a_header(box, subject):
     with mailing(box) as port:
@@ -773,6 +788,18 @@ def test_the_queue_has_an_end(posting, caplog, monkeypatch):
     assert warnings(caplog) == ["an SMS could not be sent: 3 are waiting already"] * 2
     stuck.go.set()
     assert [stuck.take()[1] for _ in range(4)] == ["0", "1", "2", "3"]
+
+
+def test_few_emails_that_wait_have_files(posting, monkeypatch):
+    monkeypatch.setattr(queue, "MAX_WAITING_WITH_FILES", 1)
+    stuck = Stuck()
+    made = posting(mail=stuck)
+    made.enqueue_mail(OLENA, "0", "x", PDF)
+    assert stuck.begun.wait(PATIENCE)
+    for number in "12":
+        made.enqueue_mail(OLENA, number, "x", PDF)
+    stuck.go.set()
+    assert [stuck.take()[1:] for _ in range(3)] == [("0", "x", PDF), ("1", "x", PDF), ("2", "x")]
 
 
 def test_closing_sends_what_waits_without_pauses_and_takes_no_more(posting, caplog):
