@@ -149,8 +149,9 @@ class SlowRequests:
     host and one may write: writers of a tenant wait for each other anyway, and each one that
     computes takes time from all others. A change that is `is_apart`, such as an upload, lets others
     of its host run. A quarter of the slots is for hosts that have none. A request that waits for a
-    lock or a database (`is_waiting`) takes no slot, unless there are WAITING_PER_SLOT for each slot:
-    then it does, as each occupies a thread. Heavy work gets half of the slots (`crm/activity.py`).
+    lock or a database (`is_waiting`) takes no slot, unless there are WAITING_PER_SLOT for each
+    slot: then it does, as each occupies a thread. Heavy work gets half of the slots
+    (`crm/activity.py`).
     """
 
     WAITING_PER_SLOT = 8
