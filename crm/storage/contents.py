@@ -97,10 +97,9 @@ class Contents(ABC):
         """Store what a file contains, from its beginning; returns its SHA-256 (hex) and bytes.
 
         A content that is there already is not stored again. The row that names it is to be
-        committed within NAMING_SECONDS. Not for use inside `transaction()`. Raises StorageQuota,
-        StorageFull, Busy; nothing is stored then.
+        committed within NAMING_SECONDS. Inside `transaction()` other writers wait for it. Raises
+        StorageQuota, StorageFull, Busy; nothing is stored then.
         """
-        assert not current_session().in_transaction
         digest, size = hashlib.sha256(), 0
         with apart():
             file.seek(0)

@@ -18,10 +18,11 @@ FIRST = {
 }
 
 
-def upload(api, path, data=b"sketch", name="Ескіз.pdf", type="application/pdf"):
+def upload(api, path, data=b"sketch", name="Ескіз.pdf", type="application/pdf", **options):
     head = f'Content-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: {type}'
     body = f"--limit\r\n{head}\r\n\r\n".encode() + data + b"\r\n--limit--\r\n"
-    return api.post(f"{path}/files", data=body, content_type="multipart/form-data; boundary=limit")
+    content_type = "multipart/form-data; boundary=limit"
+    return api.post(f"{path}/files", data=body, content_type=content_type, **options)
 
 
 def add(api, path, *arguments):
@@ -125,6 +126,14 @@ def test_the_first_picture_of_a_product_is_shown(api):
 def test_names_are_data(api, lead, name, stored):
     add(api, lead, b"x", name)
     assert api.read(f"{lead}/files")[0]["name"] == stored
+
+
+def test_a_repeated_upload_adds_one_file(api, lead):
+    first, second = (upload(api, lead, headers={"Idempotency-Key": "one"}) for _ in range(2))
+    assert (first.status_code, first.json) == (201, second.json)
+    assert len(api.read(f"{lead}/files")) == 1
+    other = upload(api, lead, b"other", headers={"Idempotency-Key": "one"})
+    assert (other.status_code, other.json["code"]) == (422, "idempotency_key_reused")
 
 
 def test_bad_uploads(api, lead):

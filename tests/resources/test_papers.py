@@ -171,6 +171,14 @@ def test_the_pdf_is_the_same_each_time(api, deal):
     assert "filename=invoice-1-2026.pdf" in answer.headers["Content-Disposition"]
 
 
+def test_a_repeated_request_makes_one_paper(api, deal):
+    path, headers = f"/deals/{deal}/papers", {"Idempotency-Key": "one"}
+    first, second = (api.post(path, {"kind": "act"}, headers=headers) for _ in range(2))
+    assert (first.status_code, first.json) == (201, second.json)
+    (paper,) = api.read("/papers")
+    assert paper["sha256"] is not None
+
+
 def test_a_paper_without_a_pdf_gets_it_when_it_is_asked_for(crm, api, deal, monkeypatch):
     """As of a process that died in between, or where Typst was installed later."""
     with monkeypatch.context() as patched:

@@ -8,6 +8,7 @@ voided, and keeps its number. Papers outlive their deal and client, as the law a
 
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -27,6 +28,7 @@ from crm.resources.papers import snapshots
 from crm.storage import contents, own_rows
 from crm.storage.dialect import among
 from crm.storage.session import (
+    after_commit,
     current_session,
     execute,
     now,
@@ -117,9 +119,14 @@ def create(deal_id: int | str, data: dict[str, Any]) -> int:
                 "user_id": current_session().user_id,
             }
         )
-    with suppress(CRMError):  # the paper is there: its PDF is made when it is asked for
+        after_commit(partial(_make_pdf, paper))
+        return paper.id
+
+
+def _make_pdf(paper: Paper) -> None:
+    """Make the PDF of a new paper; without one it is made when it is asked for."""
+    with suppress(CRMError, OSError):
         require_pdf(paper)
-    return paper.id
 
 
 def require_pdf(paper: Paper) -> str:
