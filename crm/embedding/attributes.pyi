@@ -3807,7 +3807,7 @@ class Papers:
         until: Of this day or earlier.
         dialect: `excel`: BOM, semicolons, decimal comma, no formulas.
         """
-    def pdf(self) -> bytes:
+    def pdf(self, id: int | str, /) -> bytes:
         """Get a paper as PDF: always the same bytes."""
     def get(self, id: int | str, /) -> Paper:
         """Get one paper."""

@@ -56,13 +56,12 @@ def methods_of(app: CRMApp) -> Iterator[Method]:
         if operation.name in WITHOUT_METHOD:
             continue
         segments = operation.rule.removeprefix("/").split("/")
-        words = [word.partition(">.")[2] if word[0] == "<" else word for word in segments]
-        words = [word.replace("-", "_") for word in words if word]
+        words = [word.replace("-", "_") for word in segments if not word.startswith("<")]
         parents = [f"{plural.removesuffix('s')}_id" for plural in words]
         if "import" in words[:-1]:  # no name of an attribute in Python
             name, words = "_".join(words[1:]), words[:1]
-        elif words[-1] == "pdf":
-            name = words.pop()
+        elif suffix := segments[-1].partition(">.")[2]:
+            name = suffix
         elif "files" not in words and (operation.upload is not None or operation.kind == "raw"):
             name = f"{words.pop().removesuffix('.csv')}_csv"
         elif (

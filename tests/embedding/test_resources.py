@@ -397,3 +397,22 @@ def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
     copied(furnished, tmp_path / "d")
     ran = run(FORKING, tmp_path)
     assert (ran.stdout, ran.returncode) == ("['before', 'by the child']\n", 0), ran.stderr
+
+
+# Files and papers
+
+
+@pytest.mark.process
+def test_files_and_papers_also_inside_a_transaction(acme) -> None:
+    deal = acme.deals.create(title="Крісла", amount=100)["id"]
+    with acme.transaction():
+        file = acme.deals.files.create(deal, file=("Ескіз.pdf", b"sketch"))
+        paper = acme.deals.papers.create(deal, kind="offer")
+    assert (file["name"], file["size"]) == ("Ескіз.pdf", 6)
+    assert acme.files.get(file["id"]) == b"sketch"
+    assert [one["id"] for one in acme.deals.files.list(deal).records] == [file["id"]]
+    assert acme.papers.pdf(paper["id"]).startswith(b"%PDF")
+    assert acme.papers.get(paper["id"])["sha256"] is not None
+    link = acme.papers.links.create(paper["id"])
+    assert "/p/" in link["url"]
+    assert b"1/2026,offer" in acme.papers.export_csv(kind="offer")
