@@ -99,7 +99,7 @@ def open_tenant(
 def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     """Copy a tenant with all its records to another label, to try things out on.
 
-    API keys, sessions, SMS codes and links, which could act in the other tenant's name, end in the
+    API keys, sessions, SMS codes and links, those to papers too, which could act in the other tenant's name, end in the
     copy; its webhooks are switched off and their waiting deliveries held. Numbers of records and
     events go on. `name` of the business: the other's when empty. Raises Invalid, NotFound, and
     Conflict `label_taken`.
@@ -110,6 +110,7 @@ def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
         calendar_tokens.end_all()
         for end in (api_keys.revoke_all, sessions.end_all, codes.end_all, links.end_all):
             end()
+        execute("UPDATE paper_link SET ended_at = ? WHERE ended_at IS NULL", (now(),))
         subscriptions.switch_all_off()
         alerts.cancel_messages("9999")
         telegram_chats.disconnect_all()

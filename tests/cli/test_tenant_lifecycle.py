@@ -18,9 +18,10 @@ import pytest
 from crm import spreadsheets
 from crm.access import api_keys, codes, links, sessions
 from crm.copies import backup, stores, trash
-from crm.errors import Busy, Conflict, UnknownTenant
+from crm.errors import Busy, Conflict, NotFound, UnknownTenant
 from crm.outbox import deliveries
 from crm.resources import export, tenant, users, webhooks
+from crm.resources.papers import links as paper_links
 from crm.storage import upgrades, uploads
 from crm.storage.session import row, rows
 from crm.storage.sqlite import archive_file, connection
@@ -180,6 +181,18 @@ def test_a_clone_lets_nobody_in_whom_it_did_not_let_in_itself(crm, busy, furnish
         assert sessions.find(cookie)
         assert links.peek(links.LOGIN, link)
         assert codes.check(codes.LOGIN, "+380501110001", "browser", code)
+
+
+@pytest.mark.process  # Typst
+def test_links_to_papers_end_in_a_clone(crm, api):
+    deal = api.create("/deals", title="Крісла", amount=100)
+    paper = api.create(f"/deals/{deal}/papers", kind="offer")
+    token = api.post(f"/papers/{paper}/links").json["url"].rpartition("/")[2]
+    tenant.clone(crm.tenants, "acme", "tryout")
+    with crm.tenants.session("tryout"), pytest.raises(NotFound):
+        paper_links.find_paper(token)
+    with crm.tenants.session("acme"):
+        assert paper_links.find_paper(token).id == int(paper)
 
 
 def test_a_clone_sends_to_no_webhook(crm, busy):
