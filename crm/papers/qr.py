@@ -20,8 +20,11 @@ padding, 13 lines, divided by LF:
 
 Characters are those of Windows-1251 without control characters; the base64url has at most 475.
 The picture has level M or Q, version 10 to 20, and the sign of the hryvnia in a white circle in
-the middle. Format 001 has no address, and 003 (annex 4) adds the host qr.bank.gov.ua, function ICT
-and locks of fields; apps of banks must read all three, and 002 is what older ones read too.
+the middle. Format 003 (annex 4) has four more lines, the functions ICT and XCT, and the host
+qr.bank.gov.ua. 002 is what apps of banks read since 2021.
+
+The text of the resolution (bank.gov.ua/admin_uploads/law/19082025_97.pdf) was not at hand: this
+follows published programs that cite its annexes by page, and reports of it in the press.
 """
 
 import re
