@@ -19,6 +19,7 @@ from crm.storage import contents
 from crm.storage.contents import CHUNK_BYTES, NAMING_SECONDS
 from crm.storage.session import current_session, execute, measure_storage, transaction
 from crm.storage.sqlite.archive_file import copy_before_upgrade
+from crm.storage.sqlite.file_contents import contents_path
 from tests.concurrency import ForkServer, run_in_threads
 from tests.copies import command, create_copy, query
 from tests.installations import config_for
@@ -283,3 +284,24 @@ def test_a_file_changed_by_a_content_alone_is_copied_again(crm, filled, copies):
         add(b"another")
     crm.tenants.forget_idle()
     assert file_state(here.contents.path) != before[1]
+
+
+@pytest.mark.files
+def test_those_of_a_damaged_tenant_are_kept_beside_it_and_restored_from_there(
+    crm, filled, copies, tmp_path
+):
+    with crm.tenants.session("acme"):
+        whole = create_copy(copies)
+    query(whole, "DELETE FROM file_chunk", "DELETE FROM file_content")
+    crm.tenants.forget_idle()
+    path = crm.tenants.path("acme")
+    path.write_bytes(b"damaged" * 1000)
+    trashed = stores.delete(crm.tenants, "acme")
+    assert trashed.read_bytes() == b"damaged" * 1000
+    assert not list(path.parent.glob("acme*.db*"))
+    copy = tmp_path / "acme-20260101T000000Z.db"
+    whole.rename(copy)
+    contents_path(trashed).rename(contents_path(copy))
+    command(crm, "backup", "verify", copy)
+    backup.restore(crm.tenants, copy, "acme", lambda: None)
+    assert has(crm, "acme", filled)

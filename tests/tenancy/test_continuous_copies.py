@@ -1,5 +1,6 @@
 """Continuous copies: the configuration, files that change places, the way back, the lag."""
 
+import io
 import os
 import re
 import signal
@@ -280,16 +281,22 @@ def test_the_guide_as_it_stands(tmp_path: Path) -> None:
     (one / "var/lib").mkdir(parents=True)
     for label in ("acme", "globex"):
         tenant.open_tenant(tenants, label, name=label.title(), owner={"name": "Olena"})
+    with tenants.session("acme") as session:
+        sha256, _ = session.source.contents.add(io.BytesIO(b"a drawing"))
     tenants.forget_idle()
     with storage.s3(tmp_path) as place:
         try:
             said = run_guide("Set up continuous copies", one, place.url)
-            assert re.search(r"ok +litestream +2 files, the copies lag by [0-9.]+ s", said), said
+            assert re.search(r"ok +litestream +3 files, the copies lag by [0-9.]+ s", said), said
         finally:
             for started in one.glob("started"):
                 os.kill(int(started.read_text()), signal.SIGKILL)
         (two / "var/lib").mkdir(parents=True)
         said = run_guide("Restore on another machine", two, place.url)
+    tenants = Tenants(config_for(two / "var/lib/crm"))
+    with tenants.session("acme") as session:
+        assert b"".join(session.source.contents.read(sha256)) == b"a drawing"
+    tenants.forget_idle()
     assert "acme is restored from" in said and "globex is restored from" in said
     assert re.search(r"^globex  +business  +active  +Globex$", said, re.M)
     assert re.search(r"ok +tenants +2 of 2 files are whole", said), said

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from crm.installation.tenants import Tenants
 from crm.outbox.sender import Sender
 from crm.resources import tenant as tenants_rules
 from crm.resources import users
+from crm.resources.files import record as files
 from crm.storage.postgres.connections import Database
 from crm.storage.postgres.shared_schema import prepare_database
 from crm.storage.session import execute, one_row, transaction, write_archive
@@ -44,6 +46,7 @@ pytestmark = pytest.mark.process
 LEAD = {"name": "Olena", "phone": "+380671234567"}
 WAYS = (("files", "postgres"), ("postgres", "files"))
 both_ways = pytest.mark.parametrize(("source", "target"), WAYS)
+DATA = bytes(range(256)) * 1024 + b"and a second chunk"
 SCHEMAS = "SELECT label FROM crm.tenant WHERE label !~ '^[._]'"
 
 
@@ -127,7 +130,17 @@ def archive_of(tenants: Tenants, to: Path) -> tuple[dict[str, Any], dict[str, in
         write_archive(to)
     tenants.forget_idle()
     with closing(open_copy(to)) as file:
-        return contents_of(file), archive.numbers(file)
+        rows, numbers = contents_of(file), archive.numbers(file)
+    # The ids of contents, and when they were stored, are those of each place.
+    rows["file_content"] = [(sha256, size) for _, sha256, size, *_ in rows["file_content"]]
+    rows["file_chunk"] = [chunk for _, *chunk in rows["file_chunk"]]
+    return rows, {**numbers, "file_content": 0}
+
+
+def add_file(crm: CRMApp) -> None:
+    """Add a file of two chunks to acme's first lead."""
+    with crm.tenants.session("acme"):
+        files.add("lead", 1, BytesIO(DATA), "x")
 
 
 def lives_in(crm: CRMApp, place: str) -> bool:
@@ -135,8 +148,9 @@ def lives_in(crm: CRMApp, place: str) -> bool:
     crm.tenants.forget_idle()
     config = crm.tenants.config
     rows = Databases(config.database).execute(SCHEMAS, config.database.rpartition("/")[2])
-    files = [path.name for path in (config.data / "tenants").glob("*.db")]
-    found = {"files": files, "postgres": [f"{label}.db" for (label,) in rows]}
+    paths = sorted((config.data / "tenants").glob("*.db"))
+    names = [path.name for path in paths if path.name != "acme.files.db" or len(paths) == 1]
+    found = {"files": names, "postgres": [f"{label}.db" for (label,) in rows]}
     return found == {"files": [], "postgres": []} | {place: ["acme.db"]}
 
 
@@ -147,6 +161,7 @@ def test_keys_sessions_deliveries_and_numbers_go_on(
     key = open_acme(config, source)
     call(crm, key, "POST", "/webhooks", json={"url": hook.url, "events": ["lead.created"]})
     assert call(other, key, "POST", "/leads", json=LEAD).status_code == 201  # both have it open
+    add_file(crm)
     with crm.tenants.session("acme"):
         cookie, link = sessions.open(users.owner_id(), "Firefox"), links.create(links.LOGIN, 1)
         (sequence,) = one_row("SELECT max(sequence) FROM event")
@@ -172,6 +187,7 @@ def test_keys_sessions_deliveries_and_numbers_go_on(
         sender.close()
     for app in (crm, other):
         assert call(app, key, "GET", "/leads/1").status_code == 200
+        assert call(app, key, "GET", "/files/1").data == DATA
     assert lives_in(crm, target)
     with crm.tenants.session("acme"):
         assert sessions.find(cookie) and links.peek(links.LOGIN, link)
@@ -318,6 +334,7 @@ def test_a_killed_move_loses_nothing_and_the_same_command_succeeds(
 ):
     key = open_acme(config, source)
     assert call(crm, key, "POST", "/leads", json=LEAD).status_code == 201  # it has it open
+    add_file(crm)
     copy = suspended_copy(config, tmp_path / "copies")
     before = archive_of(crm.tenants, tmp_path / "before.db")
     assert mover.call("be_killed", config.data, config.database, copy, target, point) == -9
