@@ -37,11 +37,16 @@ from crm.resources import (
 )
 from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
+from crm.resources.files import record as files
 from crm.resources.leads import record as leads
+from crm.resources.papers import company
+from crm.resources.papers import links as paper_links
+from crm.resources.papers import record as papers
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, import_run, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
+from tests.company_papers import REQUISITES, pdf_without_typst
 from tests.conftest import Clock
 from tests.passwords import set_password
 from tests.pictures import png
@@ -53,7 +58,7 @@ LINE = "Довгий текст про меблі, ґанок, їжака й п�
 LONG, VERY_LONG = LINE * 6, LINE * 100  # the second one fills pages of the file
 # A tenant has one row, so each of its columns is either set or not; one that is suspended would
 # answer nothing.
-ONE_ROW = {"tenant"}
+ONE_ROW = {"tenant", "file_content"}  # and an archive has complete contents in use only
 
 
 class Caller:
@@ -78,6 +83,11 @@ class Caller:
         """A POST that must succeed; the new id."""
         made = self.do("POST", path, fields)
         return next(value for name, value in made.items() if name.endswith("_id"))
+
+    def add_file(self, path: str, name: str, data: bytes) -> str:
+        """Add a file to the record of a path; its id."""
+        sent = {"file": (BytesIO(data), name)}
+        return self.do("POST", f"{path}/files", data=sent)["file_id"]
 
 
 @contextmanager
@@ -113,6 +123,9 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _deals(app, caller, clock)
     _tasks(caller, clock)
     _notes(app, caller, taras)
+    _files(app, caller)
+    with pdf_without_typst():
+        _papers(app, caller)
     _custom_fields(caller)
     _imports(caller)
     _new_columns(caller)
@@ -379,6 +392,41 @@ IMPORTED_FILES = {
     "leads": "external_id,name,phone\nM-1,З таблиці,0671110078\nM-2,Без телефону,\n",
     "tasks": "external_id\ttitle\tdeal_external_id\nM-1\tЗаміряти\tM-1\nM-2\t\t\n",
 }
+
+
+def _files(app: CRMApp, caller: Caller) -> None:
+    """One of each kind of record, the picture of a product, a deleted one, and one by nobody."""
+    for plural, id in (("leads", 1), ("clients", 1), ("deals", 4), ("products", 1), ("tasks", 1)):
+        caller.add_file(f"/{plural}/{id}", f"Ескіз {plural}.txt", VERY_LONG.encode())
+    caller.add_file("/products/1", "Фото.png", png(64))
+    gone = caller.add_file("/leads/2", "Зникне.txt", b"1")
+    caller.do("DELETE", f"/leads/2/files/{gone}")
+    with app.tenants.session(LABEL):
+        files.add("deal", 4, BytesIO(b"1"), "Без автора.txt")
+
+
+def _papers(app: CRMApp, caller: Caller) -> None:
+    """One of each kind: paid, voided, with VAT and without, without a client, PDF or author."""
+    with app.tenants.session(LABEL):
+        company.update(requisites=REQUISITES)
+        papers.create(8, {"kind": "act"})
+        company.update(paper_settings={"vat_mode": "inside", "signatures": ["Директор"]})
+    caller.do("PATCH", "/clients/1", {"requisites": {"edrpou": "14360570"}})
+    of_nobody = caller.add("/deals", title="Без клієнта", amount=5)
+    made = {
+        kind: caller.add(f"/deals/{deal}/papers", kind=kind)
+        for kind, deal in {"offer": 4, "invoice": 4, "delivery_note": of_nobody}.items()
+    }
+    caller.do("PATCH", f"/papers/{made['invoice']}", {"paid_at": "2026-03-01"})
+    caller.do("POST", f"/papers/{made['delivery_note']}/void")
+    links_of = f"/papers/{made['offer']}/links"
+    url = caller.do("POST", links_of, {})["url"]
+    caller.do("DELETE", f"{links_of}/{caller.add(links_of)}")
+    with app.tenants.session(LABEL):
+        paper_links.create(made["offer"], {})
+        paper_links.find_paper(url.rpartition("/")[2])
+        with transaction():  # its process died
+            execute("UPDATE paper SET sha256 = NULL WHERE kind = 'delivery_note'")
 
 
 # A value of each type of custom fields.
