@@ -21,6 +21,7 @@ from crm.outbox.sender import Sender
 from crm.resources import tenant, users
 from crm.steady_clock import SteadyClock, boot_seconds
 from crm.storage.session import TenantSession
+from tests.company_papers import pdf_without_typst
 from tests.installations import config_for, copy_installation
 from tests.memory_folder import memory_folder
 from tests.page_client import Person, Recorder
@@ -239,6 +240,12 @@ def module_app(
     app = create_app(config_for(data), Clock(), sends=False)
     yield app
     app.tenants.forget_idle()
+
+
+@pytest.fixture(scope="module")
+def no_typst() -> Iterator[None]:
+    with pdf_without_typst():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -39,10 +39,14 @@ from crm.resources.clients import record as clients
 from crm.resources.deals import record as deals
 from crm.resources.files import record as files
 from crm.resources.leads import record as leads
+from crm.resources.papers import company
+from crm.resources.papers import links as paper_links
+from crm.resources.papers import record as papers
 from crm.resources.products.csv_columns import PRODUCTS
 from crm.spreadsheets import find_resource, import_file, import_run, read_file, saved_mappings
 from crm.spreadsheets.options import ImportOptions
 from crm.storage.session import current_session, execute, insert, now, transaction
+from tests.company_papers import REQUISITES, pdf_without_typst
 from tests.conftest import Clock
 from tests.passwords import set_password
 from tests.pictures import png
@@ -85,6 +89,11 @@ class Caller:
         made = self.do("POST", path, fields)
         return next(value for name, value in made.items() if name.endswith("_id"))
 
+    def add_file(self, path: str, name: str, data: bytes) -> str:
+        """Add a file to the record of a path; its id."""
+        sent = {"file": (BytesIO(data), name)}
+        return self.do("POST", f"{path}/files", data=sent)["file_id"]
+
 
 @contextmanager
 def seeded_random() -> Iterator[None]:
@@ -119,10 +128,11 @@ def fill_tenant(app: CRMApp, clock: Clock) -> str:
     _deals(app, caller, clock)
     _tasks(caller, clock)
     _notes(app, caller, taras)
+    _files(app, caller)
+    with pdf_without_typst():
+        _papers(app, caller)
     _custom_fields(caller)
     _imports(caller)
-    _files(app, caller)
-    _papers(app)
     _new_columns(caller)
     _batches(app, caller)
     _proposals(app, caller)
@@ -389,6 +399,41 @@ IMPORTED_FILES = {
 }
 
 
+def _files(app: CRMApp, caller: Caller) -> None:
+    """One of each kind of record, the picture of a product, a deleted one, and one by nobody."""
+    for plural, id in (("leads", 1), ("clients", 1), ("deals", 4), ("products", 1), ("tasks", 1)):
+        caller.add_file(f"/{plural}/{id}", f"Ескіз {plural}.txt", VERY_LONG.encode() * 40)
+    caller.add_file("/products/1", "Фото.png", png(64))
+    gone = caller.add_file("/leads/2", "Зникне.txt", b"1")
+    caller.do("DELETE", f"/leads/2/files/{gone}")
+    with app.tenants.session(LABEL):
+        files.add("deal", 4, BytesIO(b"1"), "Без автора.txt")
+
+
+def _papers(app: CRMApp, caller: Caller) -> None:
+    """One of each kind: paid, voided, with VAT and without, without a client, PDF or author."""
+    with app.tenants.session(LABEL):
+        company.update(requisites=REQUISITES)
+        papers.create(8, {"kind": "act"})
+        company.update(paper_settings={"vat_mode": "inside", "signatures": ["Директор"]})
+    caller.do("PATCH", "/clients/1", {"requisites": {"edrpou": "14360570"}})
+    of_nobody = caller.add("/deals", title="Без клієнта", amount=5)
+    made = {
+        kind: caller.add(f"/deals/{deal}/papers", kind=kind)
+        for kind, deal in {"offer": 4, "invoice": 4, "delivery_note": of_nobody}.items()
+    }
+    caller.do("PATCH", f"/papers/{made['invoice']}", {"paid_at": "2026-03-01"})
+    caller.do("POST", f"/papers/{made['delivery_note']}/void")
+    links_of = f"/papers/{made['offer']}/links"
+    url = caller.do("POST", links_of, {})["url"]
+    caller.do("DELETE", f"{links_of}/{caller.add(links_of)}")
+    with app.tenants.session(LABEL):
+        paper_links.create(made["offer"], {})
+        paper_links.find_paper(url.rpartition("/")[2])
+        with transaction():  # its process died
+            execute("UPDATE paper SET sha256 = NULL WHERE kind = 'delivery_note'")
+
+
 # A value of each type of custom fields.
 CUSTOM_VALUES = {
     "text": "дуб",
@@ -505,50 +550,6 @@ def _hooks(caller: Caller) -> None:
         headers = {"Host": caller.sent["Host"]}
         answer = caller.client.post(f"/in/{url.rpartition('/')[2]}", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
-
-
-def _files(app: CRMApp, caller: Caller) -> None:
-    """Two of the same content, of which one is deleted, a picture, and one that nobody added."""
-    sketch = VERY_LONG.encode() * 40  # several chunks
-    for path, name, data in (
-        ("/leads/1/files", "Ескіз.txt", sketch),
-        ("/deals/1/files", "Ще раз.txt", sketch),
-        ("/products/1/files", "Стіл.png", png(64)),
-    ):
-        caller.do("POST", path, data={"file": (BytesIO(data), name)})
-    caller.do("DELETE", "/deals/1/files/2")
-    caller.do("PATCH", "/products/1", {"vat": 20})
-    with app.tenants.session(LABEL):
-        files.add("task", 1, BytesIO("Нотатка".encode()), "note.txt")
-
-
-ADD_PAPER = """
-    INSERT INTO paper (id, deal_id, client_id, kind, language, date, year, sequence, number,
-        client_name, amount, vat_amount, currency, snapshot, sha256, user_id, voided_at, paid_at,
-        paid_amount, created_at, updated_at, version)
-    VALUES (?, 1, ?, ?, 'uk', '2026-02-01', 2026, 1, '1/2026',
-        ?, 125000000, ?, 'UAH', '{"kind":"invoice"}', ?, ?, ?, ?,
-        ?, ?, ?, 1)
-"""
-ADD_LINK = """
-    INSERT INTO paper_link (paper_id, hash, user_id, created_at, updated_at, version, expires_at,
-        ended_at, last_seen_at)
-    VALUES (1, ?, ?, '2026-02-02T00:00:00Z', '2026-02-02T00:00:00Z', 1, '2026-03-01T00:00:00Z',
-        ?, ?)
-"""
-
-
-def _papers(app: CRMApp) -> None:
-    """An invoice that is paid and has a PDF, and a void offer that has none, each with a link."""
-    with app.tenants.session(LABEL) as session:
-        sha256, _ = session.source.contents.add(BytesIO(b"%PDF-1.7 " + LONG.encode()))
-        paid = (1, "invoice", "ФОП Мельник", 20_833_333, sha256, 1, None, "2026-02-02", 125_000_000)
-        void = (None, "offer", None, None, None, None, now(), None, None)
-        with transaction():
-            for id, values in enumerate((paid, void), 1):
-                execute(ADD_PAPER, (id, *values, now(), now()))
-            for hash, rest in (b"1", (1, None, None)), (b"2", (None, now(), now())):
-                execute(ADD_LINK, (hash, *rest))
 
 
 def _deliveries(app: CRMApp, caller: Caller, clock: Clock) -> None:

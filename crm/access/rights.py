@@ -20,7 +20,7 @@ OFFERED_SCOPES = [*SCOPES]  # those that an operation needs: not `users:write`
 # Of who may see own records only: no settings, whatever else a key names.
 OWN_SCOPES = frozenset(
     f"{name}:{right}"
-    for name in ("leads", "clients", "deals", "tasks", "products", "views")
+    for name in ("leads", "clients", "deals", "tasks", "products", "papers", "views")
     for right in ("read", "write")
 ) | {FORM_SCOPE, "pipelines:read", "users:read"}
 KEY_CHARACTERS = len("crm_") + 40 + 6

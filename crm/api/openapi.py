@@ -315,7 +315,8 @@ def _describe_success(operation: Operation, status: int) -> dict[str, Any]:
         is_other = status == operation.other_status
         schema = (is_other and operation.other_answer) or operation.answer
         schema = schema() if callable(schema) else schema
-        body = example(operation.response_view or schema)
+        view = operation.response_view
+        body = example(view if view and schema is view.schema else schema)
     if operation.secret:
         names = [name for name in SECRETS if name in schema.fields]
         body |= {name: schema.fields[name].metadata["examples"][0] for name in names}

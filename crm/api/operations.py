@@ -46,10 +46,7 @@ ANY_ID, VIEWS = 1, 2  # keys of a segment of a path, whose other keys are texts
 
 
 class JsonResponse:
-    """A finished JSON response: werkzeug's Response would take 10 µs more.
-
-    replay_body: the body that a replay for the same Idempotency-Key gives; None: the same body.
-    """
+    """A finished JSON response: werkzeug's Response would take 10 µs more."""
 
     __slots__ = ("body", "headers", "replay_body", "status_code")
 
@@ -57,7 +54,7 @@ class JsonResponse:
         self.body, self.status_code = body, status
         self.headers = headers or {}
         self.headers["Content-Type"] = JSON
-        self.replay_body: bytes | None = None
+        self.replay_body: bytes | None = None  # for the same Idempotency-Key; None: the same body
 
     def get_data(self) -> bytes:
         """The body, by the name that werkzeug's Response has for it."""
@@ -80,8 +77,7 @@ class Operation:
 
     name: the operation id. about: its summary, with a description if there is one.
     rule: its URL rule below PREFIX. function: the endpoint function.
-    kind: what the response is: record, page, created, json, empty or raw; by default json if there
-    is an `answer`, else record.
+    kind: of the response: record, page, created, json, empty or raw; by default json or record.
     noun: what a response with ids alone calls the records.
     response_view: how the response shows the record.
     current_view: how the record is shown that PATCH or DELETE changes.
@@ -94,13 +90,11 @@ class Operation:
     a `created` operation then returns (id, secret).
     For the documentation alone: conflicts: whether 409 is possible. several: whether several
     records may be created at once. other_status: one beside `status`, with other_answer, by default
-    the same. media_type: of a raw response, or of one in place of JSON; spaces stand between
-    several.
+    the same. media_type: of a raw response, or of one in place of JSON; several with spaces.
 
     By its kind, the function returns the record as it is shown, a `Page`, an id or a list of ids
     (created), an object, (object, headers), (object, headers, status) or a Response (json),
-    anything (empty), a Response or a StoredFile (raw). A `Location` in headers is what follows
-    PREFIX, such as `/deals/12`.
+    anything (empty), a Response or a StoredFile (raw). A `Location` begins after PREFIX.
     """
 
     name: str = ""
@@ -340,8 +334,7 @@ def may_read(operation: Operation) -> bool:
 def _list_ids(result: Any, operation: Operation) -> dict[str, Any]:
     """The short response: what was changed, without any of its values."""
     if operation.kind == "page":
-        ids = [record["id"] for record in result.records]
-        return {"status": "ok", f"{operation.noun}_ids": ids}
+        return {"status": "ok", f"{operation.noun}_ids": [one["id"] for one in result.records]}
     return {"status": "ok", f"{operation.record_view.noun}_id": result["id"]}
 
 
@@ -399,8 +392,8 @@ def check_preconditions(
 
 
 def _build_next_url(request: Request, page: Page) -> str:
-    query_string = request.environ.get("QUERY_STRING", "")
-    query_string = quote(query_string, safe="%&=+,:;@/?!$'()*~-._", encoding="latin-1")
-    pairs = [pair for pair in query_string.split("&") if pair and not pair.startswith("cursor=")]
+    sent = request.environ.get("QUERY_STRING", "")
+    sent = quote(sent, safe="%&=+,:;@/?!$'()*~-._", encoding="latin-1")
+    pairs = [pair for pair in sent.split("&") if pair and not pair.startswith("cursor=")]
     address = settings().url_of(current_session().label)
     return f"{address}{request.path}?{'&'.join([*pairs, f'cursor={page.next_cursor}'])}"

@@ -39,13 +39,15 @@ TABLES = {  # the table of the first id in a path, by the path's first part
     for blueprint in BLUEPRINTS
     for rule, view in blueprint.views.items()
     if rule.count("/") == 2
-}
-MARKED_COLUMNS = ("name", "comment", "title", "description", "text", "file_name")
+} | {"files": "file"}
+MARKED_COLUMNS = ("name", "comment", "title", "description", "text", "file_name", "client_name")
 PARTS = {  # the table of a second id, and the column that names the record it belongs to
     "itemId": ("deal_item", "deal_id"),
     "contactId": ("contact", "client_id"),
     "stageId": ("stage", "pipeline_id"),
     "noteId": ("note", "record_id"),
+    "fileId": ("file", "record_id"),
+    "linkId": ("paper_link", "paper_id"),
 }
 # Fields of bodies that name other records, and the tables of those.
 REFERENCES = {
@@ -58,7 +60,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
 @pytest.fixture(scope="module")
-def two_tenants(tmp_path_factory) -> tuple[Path, float, str, Tables]:
+def two_tenants(tmp_path_factory, no_typst) -> tuple[Path, float, str, Tables]:
     """A data folder with acme and globex, the moment at which they were finished, a key of globex,
     and all that globex has."""
     data, clock = tmp_path_factory.mktemp("isolation") / "data", Clock(START)
@@ -115,7 +117,12 @@ def add_foreign(globex: Caller) -> None:
     deal = globex.add("/deals", client_id=client, title=MARKER)
     product = globex.add("/products", sku=MARKER, name=MARKER, price=1)
     globex.add(f"/deals/{deal}/items", product_id=product)
-    globex.add("/tasks", title=MARKER, lead_id=lead)
+    task = globex.add("/tasks", title=MARKER, lead_id=lead)
+    files = {"leads": lead, "clients": client, "deals": deal, "products": product, "tasks": task}
+    for plural, id in files.items():
+        globex.add_file(f"/{plural}/{id}", f"{MARKER}.txt", MARKER.encode())
+    paper = globex.add(f"/deals/{deal}/papers", kind="invoice")
+    globex.add(f"/papers/{paper}/links")
     globex.add("/pipelines", name=MARKER)
     for path in (f"/leads/{lead}", f"/clients/{client}", f"/deals/{deal}"):
         globex.add(f"{path}/notes", text=MARKER)
@@ -194,7 +201,8 @@ def ids_of(app: CRMApp, name: str) -> dict[str, dict[str, str]]:
             where += " AND rejects IS NOT NULL"
         if len(parameters) > 1:
             part, column = PARTS[parameters[1]]
-            of = f" AND noun = '{table}'" if part == "note" else ""
+            of = f" AND noun = '{table}'" if part in ("note", "file") else ""
+            of += " AND deleted_at IS NULL" if part == "file" else ""
             sql = (
                 f"SELECT id, {column} FROM {part} WHERE id > {least}{of} AND {column} IN"
                 f" (SELECT id FROM {table} WHERE {where}) LIMIT 1"

@@ -38,6 +38,7 @@ NEEDS_NONE = {
     "GET /users/me",
     "GET /events",
     "GET /trash",
+    "GET /files/<id>",  # asks for that of the file's record
     "GET /duplicates",
     "POST /export-links",
     *IMPORTS,

@@ -15,9 +15,11 @@ import pytest
 
 from crm import CRMApp, create_app
 from crm.resources.inbound.calls import InboundCall
+from crm.resources.papers import company
 from crm.storage.session import transaction
 from tests.api_document import DOCUMENT
 from tests.cases import loop_over
+from tests.company_papers import REQUISITES
 from tests.conftest import Api, Clock, key_for, serve_installation
 from tests.installations import config_for, copy_installation
 from tests.other_resources import bodies_of_others
@@ -68,7 +70,7 @@ PREFERRED = [name for name, (_, _, operation) in OPERATIONS.items() if gives_a_r
 
 
 @pytest.fixture(scope="module")
-def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, str]]:
+def marked(furnished, tmp_path_factory, no_typst) -> tuple[CRMApp, Path, str, dict[str, str]]:
     """An app, a data folder with one record of each noun, the owner's key, and ids by the names
     that paths and bodies have for them."""
     folder = tmp_path_factory.mktemp("marked") / "data"
@@ -110,6 +112,14 @@ def marked(furnished, tmp_path_factory) -> tuple[CRMApp, Path, str, dict[str, st
         noun = plural.removesuffix("s")
         about = f"/{plural}/{ids[f'{noun}_id']}/notes"
         ids[f"note_id of {plural}"] = owner.create(about, text=MARK, **dates)
+    for plural in ("leads", "clients", "deals", "products", "tasks"):
+        path = f"/{plural}/{ids[f'{noun_of(plural)}_id']}/files"
+        sent = owner.call("POST", path, data={"file": (io.BytesIO(b"1"), f"{MARK}.txt")})
+        ids[f"file_id of {plural}"] = sent.json["file_id"]
+    with app.tenants.session("acme"):
+        company.update(requisites=REQUISITES)
+    ids["paper_id"] = owner.create(f"/deals/{ids['deal_id']}/papers", kind="invoice")
+    ids["link_id"] = owner.create(f"/papers/{ids['paper_id']}/links")
     ids["webhook_id"] = owner.create("/webhooks", url=SITE, description=MARK)
     ids["field_id"] = owner.create(
         "/fields", resource="leads", key="wood", label=MARK, help=MARK, type="text"
@@ -165,6 +175,7 @@ def path_of(path: str, ids: dict[str, str]) -> str:
     nouns = {"deliveries": "delivery", "batches": "batch"}
     noun = nouns.get(plural, noun_of(plural))
     own = {"id": ids.get(f"{noun}_id", ""), "noteId": ids.get(f"note_id of {plural}")}
+    own["fileId"] = ids.get(f"file_id of {plural}")
     return re.sub(r"{(\w+)}", lambda m: own.get(m[1]) or ids[m[1].replace("Id", "_id")], path)
 
 
@@ -222,7 +233,8 @@ def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, owner
     (scope,) = scopes_of(operation)
     if path.endswith("/restore"):
         owner.post(f"/deals/{ids['deal_id']}/items", {"product_id": ids["product_id"], "price": 1})
-        owner.delete(f"/deals/{ids['deal_id']}")  # else its client stays
+        if "/files/" not in path:
+            owner.delete(f"/deals/{ids['deal_id']}")  # else its client stays
         remove(owner, path_of(path, ids).removesuffix("/restore"))
     body = {"json": {"items": [{"id": ids["item_id"]}]} if method == "PUT" else {}}
     more = ["leads:write"] if scope == "inbound:write" else []  # for what a hook makes
@@ -234,8 +246,8 @@ def test_to_a_key_that_may_read_the_same_change_shows_the_record(app, ids, owner
     if method == "PUT":
         assert short.json[named] == [ids["item_id"]]
     else:
-        of_notes = ids.get(f"{named} of {path.split('/')[1]}")
-        assert short.json[named] == ids.get(named, of_notes)
+        of_parts = ids.get(f"{named} of {path.split('/')[1]}")
+        assert short.json[named] == ids.get(named, of_parts)
     if path.endswith("/restore"):
         remove(owner, path_of(path, ids).removesuffix("/restore"))
     reader = key_with(app, scope, scope.replace(":write", ":read"), *more)
@@ -248,7 +260,10 @@ def test_every_change_of_one_record_documents_the_short_answer():
     changes = [name for name, (method, _, _) in OPERATIONS.items() if method == "PATCH"]
     changes += [name for name in OPERATIONS if name.startswith("restore_")]
     assert sorted(SHORT) == sorted(
-        [*changes, "complete_task", "replace_deal_items", "replay_inbound_call", "retire_field"]
+        [
+            *(*changes, "complete_task", "replace_deal_items", "replay_inbound_call"),
+            *("retire_field", "void_paper"),
+        ]
     )
     assert len(PREFERRED) > 10
 
@@ -257,7 +272,8 @@ def test_every_change_of_one_record_documents_the_short_answer():
 def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
     method, path, operation = OPERATIONS[name]
     (scope,) = scopes_of(operation)
-    example = dict(operation["requestBody"]["content"]["application/json"]["example"])
+    content = operation["requestBody"]["content"]
+    example = dict(content.get("application/json", {"example": {}})["example"])
     example.pop("sku", None)  # there can be only one
     example.pop("key", None)
     resource = scope.partition(":")[0]
@@ -268,9 +284,9 @@ def test_prefer_shows_the_record_to_a_key_that_may_read_it(app, ids, name):
         if resource in ("views", "fields"):  # a name is that of one
             example |= {"name": scopes[-1]} if resource == "views" else {"label": scopes[-1]}
         more = {"webhooks": sees_events, "inbound": ["leads:write"]}.get(resource, [])
-        answer = key_with(app, *scopes, *more).call(
-            method, path_of(path, ids), headers, json=example
-        )
+        file = {"data": {"file": (io.BytesIO(b"1"), "a.txt")}}
+        options = file if "multipart/form-data" in content else {"json": example}
+        answer = key_with(app, *scopes, *more).call(method, path_of(path, ids), headers, **options)
         assert answer.status_code == 201, answer.text
         assert ("data" in answer.json) is shows
         assert ("Preference-Applied" in answer.headers) is shows

@@ -13,6 +13,7 @@ import pytest
 import crm.resources
 from crm import values
 from crm.json import dumps, loads
+from crm.papers.requisites import ObjectOfFields
 from crm.records import fields
 from crm.records.custom.values import CustomValues
 from crm.records.finished_json import record_json
@@ -71,6 +72,8 @@ def stored(field: Any, chance: random.Random) -> Any:
         return chance.choice(
             (None, "{}", '{"a":1.10,"b":[1E+20,null,{"x":"ї"}]}', '{"n":9007199254740993}')
         )
+    if isinstance(field, ObjectOfFields):
+        return chance.choice((None, "{}", '{"legal_name":"ТОВ «Їжак»","iban":null}'))
     if isinstance(field, CustomValues):
         return chance.choice((None, '{"wood":"oak","size":1.5,"used":true}'))
     if isinstance(field, Options):

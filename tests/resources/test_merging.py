@@ -1,5 +1,6 @@
 """Merging clients and leads: what moves, what is refused, and that its undo puts all back."""
 
+import io
 import itertools
 import random
 
@@ -33,6 +34,8 @@ def pair(crm, api):
     ids["lead"] = api.create("/leads", name="Марія", phone=PHONE)
     api.post(f"/leads/{ids['lead']}/convert", {"client_id": other, "title": "Ліжко"})
     api.create(f"/clients/{other}/notes", text="Дзвонила")
+    file = {"file": (io.BytesIO(b"1"), "Замір.pdf")}
+    ids["file"] = api.call("POST", f"/clients/{other}/files", data=file).json["file_id"]
     api.patch(f"/clients/{other}", {"address": "Київ"})
     return into, other, ids
 
@@ -64,7 +67,8 @@ def test_what_refers_to_the_other_client_moves(crm, api, pair):
         "status": "ok",
         "batch_id": batch_of(answer),
         "moved": {
-            "deals": 2, "leads": 1, "tasks": 1, "notes": 1, "changes": 1, "contacts": 2,
+            "deals": 2, "leads": 1, "tasks": 1, "notes": 1, "files": 1, "changes": 1,
+            "contacts": 2,
         },
     }  # fmt: skip
     client = api.read(f"/clients/{into}")
@@ -79,6 +83,7 @@ def test_what_refers_to_the_other_client_moves(crm, api, pair):
     assert api.read(f"/tasks/{ids['task']}")["client_id"] == into
     assert api.read(f"/leads/{ids['lead']}")["client_id"] == into
     assert [note["text"] for note in api.read(f"/clients/{into}/notes")] == ["Дзвонила"]
+    assert [file["id"] for file in api.read(f"/clients/{into}/files")] == [ids["file"]]
     assert {"address": "Київ"} in [one["after"] for one in api.read(f"/clients/{into}/changes")]
     assert api.get(f"/clients/{other}").status_code == 404
     assert [client["id"] for client in api.read("/clients?tag=vip")] == [into]

@@ -14,6 +14,7 @@ from crm.records import queries
 from crm.resources.files import record as files
 from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File
 
+READING = {noun: f"{plural}:read" for noun, plural in NOUNS.items()}
 FILE_FILTER = queries.filter_of(File, queries.Filter)()
 
 blueprint = Blueprint("files", "Files on leads, clients, deals, products and tasks.")
@@ -82,6 +83,7 @@ def get_file(id: str) -> StoredFile:
 
     Needs the right to read the file's record, such as `deals:read`.
     """
+    rights.require_any(READING, "this key reads no records that have files")
     file = files.find_live(id)
     rights.require([f"{NOUNS[file.noun]}:read"])
     return StoredFile(file.name, file.content_type, file.size, file.sha256)

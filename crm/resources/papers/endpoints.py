@@ -92,7 +92,7 @@ all_papers.list(PAPER_FILTER, "List papers, the newest first.")
 def export_papers(query: Query) -> Response:
     """Export papers for the bookkeeper as CSV, by date and number; void ones are named so.
 
-    Offers are left out unless `kind` says otherwise.
+    Needs `papers:read`. Offers are left out unless `kind` says otherwise.
     """
     excel = query.options.get("dialect") == "excel"
     writers = [decimal_writer(4, comma=excel) if one in MONEY else str for one in EXPORTED]
@@ -142,7 +142,12 @@ def void_paper(id: str) -> dict[str, Any]:
     answer=ok_answer(
         "PaperLinkCreated",
         link_id=ma.String,
-        url=ma.String(metadata={"description": "Shown only in this response."}),
+        url=ma.String(
+            metadata={
+                "description": "Shown only in this response; a replay is without it.",
+                "examples": ["https://acme.crm.example.com/p/jr4Fx2…"],
+            }
+        ),
     ),
 )
 def create_paper_link(id: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Product(SoftDeletedRecord):
         default=True, filtered=parameters.BooleanFilter(), label=N_("For sale"), form="new"
     )
     vat = VatColumn(
-        about="Per cent of VAT on papers; by default the company's.", label=N_("VAT, %")
+        example=20, about="Per cent of VAT on papers; by default the company's.", label=N_("VAT, %")
     )
     picture_id = columns.Id(
         about="The picture of it: one of its files (`POST /products/<id>/files`).", form=False
