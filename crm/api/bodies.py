@@ -58,14 +58,8 @@ def uploaded_file(
     """
     if request.mimetype != "multipart/form-data":
         raise WrongType(f"send multipart/form-data with one file part named {name}")
-    request.max_content_length = max_bytes + MAX_ENVELOPE_BYTES + 1
-    request.max_form_parts = MAX_MORE_PARTS + len(more) + 1
-    request.form_data_parser_class = InFiles
-    try:
-        with apart():
-            parts = request.files.getlist(name)
-    except RequestEntityTooLarge:
-        raise TooLarge from None
+    parse_form_in_files(request, max_bytes + MAX_ENVELOPE_BYTES, MAX_MORE_PARTS + len(more) + 1)
+    parts = request.files.getlist(name)
     # The name is None of a part that has none, or one that cannot be read.
     if others := sorted({part or "" for part in (*request.form, *request.files)} - {name, *more}):
         raise Invalid(Fault(f"/{others[0]}", "unknown_field", f"there is only the part {name}"))
@@ -82,6 +76,22 @@ def uploaded_file(
     part.seek(0)
     file = cast(BinaryIO, part.stream)
     return UploadedFile(part.filename or None, part.content_type or "", file, texts)
+
+
+def parse_form_in_files(request: Request, max_bytes: int, max_parts: int) -> None:
+    """Parse the form of a request, whose files become temporary ones in the data folder.
+
+    They are open until `request.close()`. Raises TooLarge for a longer body or more parts, and
+    OSError for a full disk.
+    """
+    request.max_content_length = max_bytes + 1
+    request.max_form_parts = max_parts
+    request.form_data_parser_class = InFiles
+    try:
+        with apart():
+            _ = request.files
+    except RequestEntityTooLarge:
+        raise TooLarge from None
 
 
 def read_uploaded_file(

@@ -18,11 +18,11 @@ ICONS = {
     *("alarm", "arrow-clockwise", "arrow-counterclockwise", "arrow-down", "arrow-left"),
     *("arrow-repeat", "arrow-right", "arrow-right-circle", "arrow-up", "bar-chart", "bell"),
     *("box-arrow-in-down", "box-arrow-right", "box-seam", "broadcast", "building"),
-    *("calendar-check", "chat-left-text"),
+    *("calendar-check", "camera", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
     *("inbox", "input-cursor-text", "kanban", "key", "list", "list-ul", "pencil", "people"),
-    *("person-circle", "pin-angle"),
+    *("paperclip", "person-circle", "pin-angle"),
     *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),
     *("telephone-fill", "three-dots", "trash", "ui-checks", "upload", "x-lg"),
 }

@@ -22,6 +22,8 @@ from crm.records import pagination
 from crm.records.search import Word
 from crm.records.search import words as words_of
 from crm.resources.clients.record import CLIENT
+from crm.resources.files.record import NOUNS
+from crm.resources.files.record import search as search_files
 from crm.resources.main_resources import MAIN_RESOURCES
 from crm.values import folding
 
@@ -53,7 +55,7 @@ def search() -> Response:
     groups, form, status = [], Form({"q": q}), 200
     try:
         if q:
-            groups = [_find_matches(q, noun) for noun in SEARCHED]
+            groups = [*(_find_matches(q, noun) for noun in SEARCHED), _find_files(q)]
     except Invalid as refused:
         form, status = Form({"q": q}, refused), 422
     groups = [group for group in groups if group["matches"]]
@@ -74,6 +76,17 @@ def _find_matches(q: str, noun: str) -> dict[str, Any]:
     words = words_of(q)
     matches = [(record, *_match(noun, record, words)) for record in page.records]
     return {"noun": noun, "name": gettext(label), "path": path, "page": page, "matches": matches}
+
+
+def _find_files(q: str) -> dict[str, Any]:
+    """The newest files with these words in their names, each with a link to its record."""
+    link, words, matches = Markup('<a href="{}/{}/{}#files">{}</a>'), words_of(q), list[Any]()
+    for file in search_files(q, MAX_MATCHES):
+        noun, id = file["noun"], file["record_id"]
+        name = labels.name_of(noun, str(id)) or f"№ {id}"
+        record = link.format(request.root_path, NOUNS[noun], id, name)
+        matches.append((file, marked(file["name"], words), [record], []))
+    return {"noun": "files", "name": gettext("Files"), "path": "", "matches": matches}
 
 
 def _match(noun: str, record: dict[str, Any], words: Sequence[Word]) -> tuple[Any, ...]:

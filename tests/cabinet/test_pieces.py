@@ -17,7 +17,7 @@ ELSEWHERE = {
     *("more", "filters_on", "filter", "hidden_filters", "search_filter", "select_filter"),
     *("day_filter", "move_up_down", "table_head", "switch", "whose", "check_of", "group"),
     *("csrf", "hidden", "trouble", "fault", "options", "menu_link", "head_up", "scopes", "unseen"),
-    *("datalist", "picks", "picked", "next_days", "swatch", "needed"),
+    *("datalist", "picks", "picked", "next_days", "swatch", "needed", "thumb"),
 }
 
 

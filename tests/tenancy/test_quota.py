@@ -11,6 +11,7 @@ from crm.errors import StorageQuota
 from crm.installation.tenants import Tenants
 from crm.resources import leads, tenant
 from crm.storage.session import execute, measure_storage, transaction
+from tests.cabinet.test_files_pages import send
 from tests.conftest import OLENA
 from tests.installations import config_for
 from tests.page_client import Person
@@ -81,6 +82,13 @@ def test_beyond_the_quota_people_log_in_and_read_and_delete_and_pages_keep_what_
     assert "<meter" in plan and "Сховище" in plan
     assert api.read("/leads/1")["name"] == "Lead 0"
     assert api.delete("/leads/1").status_code == 204
+
+
+def test_a_file_beyond_the_quota_is_refused_before_it_is_stored(small, api):
+    id = api.create("/leads", **PERSON)
+    page = send(Person(small, "acme", OLENA), f"/leads/{id}", (b"x" * (1 << 20), "a.mov"))
+    assert page.status_code == 507 and "Місце за вашим тарифом вичерпано" in page.text
+    assert api.read(f"/leads/{id}/files") == []
 
 
 def test_space_of_deleted_rows_counts_as_free(small, api):

@@ -24,7 +24,7 @@ from werkzeug.wrappers import Response
 
 from crm.access import known_browsers, sessions
 from crm.api.admission import API
-from crm.api.bodies import InMemory, read_body
+from crm.api.bodies import InMemory, parse_form_in_files, read_body
 from crm.cabinet.app import current_app
 from crm.cabinet.compression import compress
 from crm.cabinet.login import embedded_login
@@ -40,6 +40,7 @@ AT_IP_ADDRESS = ("/", "/open", "/language")  # paths of the base host served the
 TOKEN_FIELD = "csrf_token"
 BEFORE_PAGE_ID = "~"  # in the token's field, which is in every form
 PAGE_ID_BYTES = 9
+MORE_PARTS = 4  # of a form with files, besides these
 COOKIE, FORM_COOKIE, KNOWN_COOKIE = "crm_session", "crm_form", "crm_known"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -97,15 +98,20 @@ def install(app: Flask, config: Config) -> None:
             raise Forbidden("your role does not allow this", "missing_scope")
         if request.method == "POST":
             # Read only after the checks: a refused visitor cannot make the server hold a body.
-            read_body(request, view.max_body_bytes)
-            request.form_data_parser_class = InMemory
+            if view.max_files:
+                parse_form_in_files(request, view.max_body_bytes, view.max_files + MORE_PARTS)
+            else:
+                read_body(request, view.max_body_bytes)
+                request.form_data_parser_class = InMemory
             _check_token()
         return None
 
     def finish_response(response: Response) -> Response:
+        headers = response.headers
         if request.path.startswith(API) or request.endpoint == STATIC:
             return response
-        headers = response.headers
+        if "Content-Security-Policy" in headers:  # a file that somebody has uploaded
+            return response
         place = g.get("place", TENANT)
         site = request.environ.get(embedded_login.SITE)
         site_origins = site.origins() if site else ""

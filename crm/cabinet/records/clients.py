@@ -76,11 +76,16 @@ def erase_client(id: str) -> Response:
     counts, mentions = personal_data.erase("client", id, dry_run=True)
     detail = gettext(
         "Deals: %(deals)s, leads: %(leads)s, tasks: %(tasks)s, contacts: %(contacts)s, notes:"
-        " %(notes)s. Deals keep their amounts, stages and dates under a neutral name; everything"
-        " else is erased. This cannot be undone. Backups and programs that got webhooks keep what"
-        " they have.",
+        " %(notes)s, files: %(files)s, offers: %(offers)s. Deals keep their amounts, stages and"
+        " dates under a neutral name; everything else is erased. This cannot be undone. Backups and"
+        " programs that got webhooks keep what they have.",
         **counts,
     )
+    if counts["kept_papers"]:
+        detail += " " + gettext(
+            "Invoices, acts and delivery notes stay as they are, as the law asks: %(count)s.",
+            count=counts["kept_papers"],
+        )
     if mentions:
         listed = ", ".join(f"/{noun}s/{id}" for noun, id in mentions[:MAX_MENTIONS])
         detail += " " + gettext(

@@ -45,6 +45,12 @@ def edit_product(id: str, form: Form | None = None) -> Response:
 add_record_pages(pages, PRODUCT, products, list=LIST, edit_page=edit_product)
 
 
+@pages.post("/products/<id>/picture")
+def choose_picture(id: str) -> Response:
+    products.update(id, load_form(PRODUCT_PATCH, ("picture_id",)))
+    return see_other(f"/products/{id}#files", gettext("Saved."))
+
+
 @pages.post("/products/<id>/active")
 def switch_product(id: str) -> Response:
     product = products.update(id, load_form(PRODUCT_PATCH, ("active",)))

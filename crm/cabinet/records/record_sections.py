@@ -38,6 +38,7 @@ GROUPS = {
     N_("Notes"): ["note"],
     N_("Calls and tasks"): ["task"],
     N_("Changes"): ["change", "stage"],
+    N_("Files"): ["file"],
 }
 UNDONE_WITHIN = timedelta(minutes=10)  # of a move: later it is a move of its own
 # Not shown in the timeline: another field of the same change has the same meaning for users.

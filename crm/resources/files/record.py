@@ -94,12 +94,17 @@ def add(
             raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
         values |= {"name": name, "size": size, "sha256": sha256}
         values["content_type"] = picture_type or _media_type(content_type)
-        id = File.add(values).id
-        if noun == "product" and picture_type:
-            product = Product.find(record_id)
-            if product.picture_id is None:
-                product.update_fields({"picture_id": id})
-        return id
+        added = File.add(values)
+        _show_first_picture(added)
+        return added.id
+
+
+def _show_first_picture(file: File) -> None:
+    """Let a picture be the one of its product, if that has none."""
+    if file.noun == "product" and file.content_type in PICTURES:
+        product = Product.find(file.record_id)
+        if product.picture_id is None:
+            product.update_fields({"picture_id": file.id})
 
 
 def _clean(name: str) -> str:
@@ -166,6 +171,7 @@ def restore(noun: str, record_id: int | str, id: int | str) -> File:
         if (file.deleted_at or "9") < time_before(KEPT_SECONDS):
             raise NotFound
         file.save_changes({"deleted_at": None})
+        _show_first_picture(file)
         return file
 
 
