@@ -35,7 +35,7 @@ from crm.storage.clocks import steady_before, steady_seconds, uptime
 from crm.storage.session import current_session, now, settings
 
 STATES = ("kind", "is_paid", "is_void")  # parameters that tabs choose
-TABS = (
+TABS: tuple[tuple[str, dict[str, str]], ...] = (
     (N_("All"), {}),
     (N_("Unpaid invoices"), {"kind": "invoice", "is_paid": "false", "is_void": "false"}),
     (N_("Paid"), {"is_paid": "true"}),

@@ -164,9 +164,7 @@ def test_a_paper_goes_by_email_with_its_pdf(crm, olena, post, deal, invoice, cap
     assert olena.post(f"{invoice}/send", {"to": "olha@svitanok.example"}).status_code == 429
 
 
-def test_without_typst_a_paper_is_printed_and_its_link_is_sent(
-    crm, olena, post, deal, monkeypatch
-):
+def test_without_typst_a_paper_is_printed_and_its_link_is_sent(crm, olena, post, deal, monkeypatch):
     monkeypatch.setattr(pdf, "find_spec", lambda name: None)
     paper = olena.sends(f"{deal}/papers", {"kind": "offer", "language": "uk"})
     page = olena.sees(paper)

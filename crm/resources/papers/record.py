@@ -165,7 +165,7 @@ def picture_of(paper: Paper, sha256: str) -> StoredFile:
     file = row("SELECT content_type, size FROM file WHERE sha256 = ? LIMIT 1", (sha256,))
     if sha256 not in named or file is None:
         raise NotFound
-    return StoredFile("", *file, sha256, True)
+    return StoredFile("", file[0], file[1], sha256, True)
 
 
 def sums(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
