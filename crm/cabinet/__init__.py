@@ -17,6 +17,7 @@ from crm.cabinet import (
     guides,
     installable,
     labels,
+    papers,
     reports,
     search,
     settings,
@@ -40,7 +41,7 @@ from crm.cabinet.records import (
 from crm.cabinet.rendering import TENANT
 from crm.cabinet.template_cache import TemplateCache
 from crm.config import Config
-from crm.limits.windows import EMAILS, PASSWORDS
+from crm.limits.windows import EMAILS, PASSWORDS, SMS_TENANTS
 from crm.messages.queue import MessageQueue
 from crm.resources import logo, tenant
 
@@ -56,6 +57,7 @@ BLUEPRINTS: tuple[Any, ...] = (
     search,
     choices,
     *deals.BLUEPRINTS,
+    papers,
     bulk,
     record_files,
     record_sections,
@@ -115,6 +117,8 @@ def begin_counting(app: CabinetApp) -> None:
     app.password_limits = PasswordLimits(counters)
     app.password_change_limits = TryLimits(counters, PASSWORDS, account=10)  # of logged-in users
     app.email_limits = TryLimits(counters, EMAILS, to_by_network=3, to=6, network=20)
+    # E-mails with papers, of a tenant a day; of one that a stranger has just made few.
+    app.paper_limits = TryLimits(counters, SMS_TENANTS, papers=200, papers_of_young=10)
 
 
 def _common() -> dict[str, Any]:

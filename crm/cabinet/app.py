@@ -23,6 +23,7 @@ class CabinetApp(flask.Flask):
     password_limits: PasswordLimits
     password_change_limits: TryLimits
     email_limits: TryLimits
+    paper_limits: TryLimits
 
     def compile_templates(self) -> None:
         """Store all templates compiled, for a service whose user cannot write there."""

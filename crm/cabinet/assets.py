@@ -21,6 +21,7 @@ ICONS = {
     *("calendar-check", "camera", "chat-left-text"),
     *("check-circle-fill", "check2", "check2-square", "chevron-left", "circle", "clock-history"),
     *("download", "envelope", "file-earmark-spreadsheet", "filetype-csv", "filter", "gear"),
+    *("file-earmark-text", "printer", "share"),
     *("inbox", "input-cursor-text", "kanban", "key", "list", "list-ul", "pencil", "people"),
     *("paperclip", "person-circle", "pin-angle"),
     *("person-plus", "plus-lg", "question-circle", "search", "send", "speedometer"),

@@ -155,6 +155,8 @@ def _faults(noun: str, record: dict[str, Any], names: list[str]) -> Iterator[Fau
 def _digest(name: str, value: Any) -> str:
     if name.endswith("_at") and not name.startswith(PREFIX):
         value = formatting.local_input(value)  # as forms show it, without its seconds
+    if isinstance(value, dict):
+        value = sorted(value.items())
     if value is False or value == []:  # a form has no other way to show none
         value = None
     return blake2b(dumps(value), digest_size=DIGEST_BYTES).hexdigest()

@@ -38,13 +38,15 @@ class Form:
 
     `values` are a record's fields, or the request's form when it was refused with the error
     `refused`. `faults` are reasons by field, `messages` those that belong to no field of the form.
-    `prefix` begins the ids of the fields, on a page where another form has fields of those names.
+    `code` is that of the error. `prefix` begins the ids of the fields, on a page where another form
+    has fields of those names.
     """
 
     def __init__(self, values: Any = None, refused: CRMError | None = None, prefix: str = ""):
         self.prefix = prefix
         self._values = values or {}
         self._replaced = refused.values if isinstance(refused, Overtaken) else {}
+        self.code = refused.code if refused else ""
         self.faults: dict[str, str] = {}
         self.messages: list[str] = []
         if isinstance(refused, Invalid) and refused.faults:
@@ -130,6 +132,15 @@ def wire_value(field: Any, sent: MultiDict, name: str) -> Any:
     if name == "source":
         return next(iter(formatting.source_codes(text)), text)
     return sent.get(name)
+
+
+def object_value(field: Any, name: str) -> dict[str, Any]:
+    """The sent parts of an object, whose inputs are named as its faults: `requisites-iban`."""
+    sent = {
+        part: wire_value(wire, request.form, f"{name}-{part}")
+        for part, wire in field.parts.fields.items()
+    }
+    return {part: None if value in ("", []) else value for part, value in sent.items()}
 
 
 def _moment(field: fields.DateTime, text: str) -> str:

@@ -8,10 +8,12 @@ from flask import g
 from crm.cabinet import formatting
 from crm.cabinet.languages import TEXTS, catalog, gettext
 from crm.json import dumps, integer_id
+from crm.papers.requisites import Requisites
 from crm.records import columns, fields
 from crm.records.custom import fields as custom_fields
 from crm.records.custom.fields import PREFIX
 from crm.records.record import Record
+from crm.records.schemas import Body
 from crm.resources import users
 from crm.resources.clients.record import Client, Contact
 from crm.resources.custom_fields.record import CustomFieldRecord
@@ -117,9 +119,18 @@ def with_own(noun: str, names: Iterable[str], place: str = "form") -> list[str]:
 
 
 def flat(noun: str, record: dict[str, Any]) -> dict[str, Any]:
-    """A record as it is shown, with the values of the tenant's own fields by their names, too."""
+    """A record as it is shown, with the values of the tenant's own fields, and of a client's
+    requisites, by their names, too."""
     own, values = custom_fields.of(f"{noun}s"), record.get("custom") or {}
-    return {**record, **{field.name: values.get(key) for key, field in own.items()}}
+    flat = {**record, **{field.name: values.get(key) for key, field in own.items()}}
+    if noun == "client":
+        flat |= flat_object("requisites", Requisites.parts, record.get("requisites") or {})
+    return flat
+
+
+def flat_object(name: str, parts: Body, value: dict[str, Any]) -> dict[str, Any]:
+    """The parts of an object by the names of their inputs, such as `requisites-iban`."""
+    return {f"{name}-{part}": value.get(part) for part in parts.fields}
 
 
 def hint(noun: str, name: str) -> str:
@@ -166,6 +177,8 @@ def value(noun: str, name: str, wire_value: Any, record: dict[str, Any]) -> str:
         return rule(wire_value)
     if isinstance(wire, fields.Extra):
         wire_value = plain(wire_value)
+    if isinstance(wire, Requisites):
+        wire_value = [*wire_value.values()]
     texts = wire_value if isinstance(wire_value, list) else [wire_value]
     text = ", ".join(choice_label(noun, name, str(one)) for one in texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"

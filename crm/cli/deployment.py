@@ -34,7 +34,7 @@ PROXY_TEMPLATES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
 
 # What has a token as the next part of the path, which must not get into a log: one-time links, and
 # inbound hooks.
-LINK_PATHS = ("calendar", "email", "enter", "export", "i", "in", "invite", "open", "reset")
+LINK_PATHS = ("calendar", "email", "enter", "export", "i", "in", "invite", "open", "p", "reset")
 
 TEMPLATES = Environment(
     loader=PackageLoader("crm", "deploy"),

@@ -3,7 +3,8 @@
 `<label>.json` describes one tenant. Its `history` lists the steps of each record in their order, as
 `[moment, first name of the user, verb, data]`. A moment is a number of working days from now,
 negative in the past, so that on any day people have worked only in office hours and nothing lies in
-the future. A verb is a method of the resource in Python (crm/embedding/resources.py), or `import`.
+the future. A verb is a method of the resource in Python (crm/embedding/resources.py), or `import`, or `make`,
+which makes a paper of a deal. `company` has the requisites of the business, and how its papers are.
 `data` is what it takes, with three differences: records, users and stages are named (`"client 12"`,
 `"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for a task that is due
 today, a time in Kyiv, and `expected_close_date` is a number of days from today.
@@ -20,6 +21,7 @@ from zoneinfo import ZoneInfo
 from crm.alerts import alerts
 from crm.embedding.resources import Resource
 from crm.resources import users
+from crm.resources.papers import company
 from crm.resources.pipelines.record import Pipeline
 from crm.resources.tenant import KYIV
 from crm.storage.session import current_session, time_text
@@ -44,6 +46,7 @@ class Example:
         content = json.loads((FOLDER / f"{label}.json").read_bytes())
         self.name: str = content["name"]
         self.search: str = content["search"]  # a word of the price list
+        self.company: dict[str, Any] = content["company"]
         self.owner: dict[str, Any] = content["users"][0]
         self.colleagues: list[dict[str, Any]] = content["users"][1:]
         steps = [(key, *step) for key, steps in content["history"].items() for step in steps]
@@ -67,6 +70,7 @@ class Replay:
         """Do all steps; inside a transaction at the new tenant, which has its owner."""
         session = current_session()
         session.user_id = users.owner_id()
+        company.update(**self.example.company)
         for user in self.example.colleagues:
             users.create(users.USER_IN.parse(user))
         self._ids |= {user.name.split()[0]: user.id for user in users.User.every("TRUE")}
@@ -88,6 +92,10 @@ class Replay:
             products.import_csv(file=(FOLDER / data["file"]).read_bytes())
             listed = products.list(limit=200).records
             self._ids |= {f"product {product['sku']}": product["id"] for product in listed}
+            return
+        if verb == "make":
+            make = self._resources["deals"].papers.create
+            self._name(key, make(data.pop("deal_id"), **data)["id"])
             return
         method = attrgetter(verb)(self._resources[f"{key.partition(' ')[0]}s"])
         if verb == "create":
@@ -118,6 +126,9 @@ class Replay:
         today = datetime.fromtimestamp(self.now, ZoneInfo(KYIV))
         if name == "expected_close_date":
             return (today + timedelta(value)).date().isoformat()
+        if name == "paid_at":
+            moment = add_working_days(self.now, value)
+            return datetime.fromtimestamp(moment, ZoneInfo(KYIV)).date().isoformat()
         if name == "due_at" and isinstance(value, str):
             hour, minute = map(int, value.split(":"))
             return today.replace(hour=hour, minute=minute, second=0, microsecond=0).isoformat()

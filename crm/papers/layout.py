@@ -49,6 +49,13 @@ def show(snapshot: Texts) -> Texts:
     }
 
 
+def letter(snapshot: Texts, url: str, days: int) -> tuple[str, str]:
+    """The subject and the text of the e-mail by which a client gets a paper, or a link to it."""
+    shown = show(snapshot)
+    subject = f"{shown['title']}, {shown['parties'][0]['name']}"
+    return subject, shown["texts"]["letter"].strip().format(title=subject, url=url, days=days)
+
+
 def payment_purpose(snapshot: Texts) -> str:
     """The purpose of the payment of an invoice, in Ukrainian, as banks of Ukraine need it."""
     vat = snapshot["totals"]["vat"]

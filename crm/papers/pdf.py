@@ -40,6 +40,11 @@ class PdfFailed(Busy):
     code, detail = "pdf_failed", "the PDF could not be made: try again, or print the page"
 
 
+def is_installed() -> bool:
+    """Whether PDFs can be made here."""
+    return find_spec("typst") is not None
+
+
 def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     """The PDF of a paper. The same snapshot and pictures give the same bytes.
 

@@ -85,6 +85,8 @@ class Checked(fields.Text):
 class VatRate(fields.Integer):
     """A rate of VAT in per cent, one of VAT_RATES."""
 
+    choices = tuple(map(str, VAT_RATES))
+
     def read(self, value: Any) -> int:
         if (rate := super().read(value)) not in VAT_RATES:
             detail = f"must be one of {', '.join(map(str, VAT_RATES))}"

@@ -27,9 +27,10 @@ from crm.resources.clients.record import CLIENT, CLIENT_IN
 from crm.resources.deals import items
 from crm.resources.deals.items import ITEM, ITEM_PATCH, ITEMS_PUT, DealItem
 from crm.resources.deals.record import DEAL, DEAL_IN, DEAL_PATCH, Deal
+from crm.resources.papers import links
+from crm.resources.papers import record as papers
+from crm.resources.papers.record import PAPER, PAPER_IN
 from crm.resources.pipelines.record import PIPELINE, Pipeline
-from crm.resources.users import User
-from crm.storage.session import now
 
 REFERENCES = ("client_id", "contact_id", "stage_id")  # this module makes their choices
 NEW = form_names("deal", new=True, also=REFERENCES)
@@ -40,6 +41,8 @@ NEW_CLIENT = "new"  # in place of the id of a client
 CLIENT_FIELDS = ("client_id", "contact_id")  # read by _client(), from a text that is looked up
 MAX_LINES = 200  # items that the page shows; more are kept as they are
 ORDERED = f"{items.IN_ORDER} LIMIT ? OFFSET ?"
+OF_DEAL = "deal_id = ? ORDER BY id DESC LIMIT ?"
+MAX_PAPERS = 100  # that the page shows; the list of papers has all
 NEW_LINES = 20  # that the form of the items has; of the empty ones it shows the first
 NEW_ITEM = {"discount_type": "percent"}
 NUMBERS = ("quantity", "price", "discount", "discount_type")
@@ -66,8 +69,11 @@ def create_deal() -> Response:
 
 
 @pages.get("/deals/<id>")
-def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> Response:
-    """`form` is a refused form of the stage or the status, `lines` one of the items."""
+def show_deal(
+    id: str, form: Form | None = None, lines: Form | None = None, paper: Form | None = None
+) -> Response:
+    """`form` is a refused form of the stage or the status, `lines` of the items, `paper` of a
+    paper."""
     deal = DEAL.one(id)
     items = ITEM.every(ORDERED, int(deal["id"]), MAX_LINES, 0)
     # Refused lines of another version may name items that do not exist any more.
@@ -81,6 +87,7 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
     are_items_open = lines.faults or lines.messages or request.args.get("items") == "edit"
     pipeline = PIPELINE.one(deal["pipeline_id"])
     stage = next(stage for stage in pipeline["stages"] if stage["id"] == deal["stage_id"])
+    papers_of_deal = PAPER.every(OF_DEAL, int(deal["id"]), MAX_PAPERS)
     return render_card(
         "deal",
         deal,
@@ -98,24 +105,15 @@ def show_deal(id: str, form: Form | None = None, lines: Form | None = None) -> R
         lines=lines,
         new_lines=NEW_LINES,
         candidates_by_line=candidates_by_line,
+        paper=paper,
+        papers=papers_of_deal,
+        seen=links.count_seen([one["id"] for one in papers_of_deal]),
     )
 
 
-@pages.get("/deals/<id>/quotation")
-def show_quotation(id: str) -> Response:
-    """The deal as a paper for its client."""
-    deal = DEAL.one(id)
-    client_id, manager_id = deal["client_id"], deal["assigned_to"]
-    return render(
-        "deals/quotation.html",
-        deal=labels.flat("deal", deal),
-        fields=record_fields("deal", ["custom"], deal, "in_card"),
-        client=choices.live_client(client_id),
-        phone=agenda.phones_of_clients([client_id]).get(client_id),
-        items=ITEM.every(ORDERED, int(deal["id"]), items.MAX_ITEMS, 0),
-        manager=User.find(manager_id) if manager_id else None,
-        today=f"{formatting.local(now()).date()}",
-    )
+@pages.post("/deals/<id>/papers", page=show_deal, form_name="paper", once=True)
+def create_paper(id: str) -> Response:
+    return see_other(f"/papers/{papers.create(id, load_form(PAPER_IN))}")
 
 
 @pages.get("/deals/<id>/edit", role=SELLER)

@@ -118,7 +118,7 @@ def install(app: Flask, config: Config) -> None:
         headers["Content-Security-Policy"] = POLICY.format(forms=forms[place] + site_origins)
         # The path of a one-time link must not reach any log as a referrer, not even our own.
         is_link = "token" in (request.view_args or ())
-        headers["Referrer-Policy"] = "strict-origin" if is_link else "same-origin"
+        headers.setdefault("Referrer-Policy", "strict-origin" if is_link else "same-origin")
         # Pages have personal data: neither a proxy nor the browser of a shared machine may store.
         headers["Cache-Control"] = "no-store"
         if response.status_code == 200:

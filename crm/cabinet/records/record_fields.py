@@ -11,10 +11,11 @@ from flask import request
 
 from crm.cabinet import edits, labels
 from crm.cabinet.choices import chosen_client
-from crm.cabinet.forms import Form, load_form, wire_value
-from crm.cabinet.languages import gettext
+from crm.cabinet.forms import Form, load_form, object_value, wire_value
+from crm.cabinet.languages import coded_text, gettext
 from crm.cabinet.records.filters import suggest
 from crm.errors import Fault, Invalid
+from crm.papers.requisites import Requisites, Terms, VatRate
 from crm.records import columns, fields
 from crm.records.custom import fields as custom_fields
 from crm.records.custom import types as custom_types
@@ -24,6 +25,8 @@ from crm.records.schemas import Body, Payload
 # The first type that fits; types that extend another stand before it.
 KINDS = (
     (fields.LongText, "textarea"),
+    (Terms, "textarea"),
+    (VatRate, "select"),
     (fields.Phone, "tel"),
     (fields.Email, "email"),
     (custom_types.Url, "url"),
@@ -67,6 +70,11 @@ class RecordField(NamedTuple):
     suggestions: Sequence[str]
 
     @property
+    def group(self) -> str:
+        """The object that it is a part of, such as `requisites`; else empty."""
+        return self.name.partition("-")[0] if "-" in self.name else ""
+
+    @property
     def is_seldom_needed(self) -> bool:
         return self.name in SELDOM_NEEDED
 
@@ -104,11 +112,35 @@ def record_fields(
     record: the record that the form or card shows; its users and options are among the choices even
     if they cannot be chosen any more. place: as in labels.with_own().
     """
-    record = labels.flat(noun, record or {})
-    return [
-        _record_field(noun, name, choices.get(name), record.get(name))
-        for name in labels.with_own(noun, names, place)
-    ]
+    record, made = labels.flat(noun, record or {}), list[RecordField]()
+    for name in labels.with_own(noun, names, place):
+        if name == "requisites":
+            made += object_fields(name, Requisites.parts)
+        else:
+            made.append(_record_field(noun, name, choices.get(name), record.get(name)))
+    return made
+
+
+def object_fields(name: str, parts: Body) -> list[RecordField]:
+    """The parts of an object, whose labels are in a table of texts.toml that has its name."""
+    made = []
+    for part, wire in parts.fields.items():
+        kind = kind_of(wire)
+        made.append(
+            RecordField(
+                name,
+                f"{name}-{part}",
+                coded_text(name, part),
+                kind,
+                False,
+                labels.hint(name, part),
+                _attributes(wire, kind),
+                _options(name, part, wire) if kind == "select" else (),
+                None,
+                (),
+            )
+        )
+    return made
 
 
 def with_focus(fields: list[RecordField], form: Form | None) -> list[RecordField]:
@@ -145,8 +177,11 @@ def load_record(noun: str, schema: Body, names: Iterable[str] = (), **added: Any
             values[key] = value
     if values:
         added["custom"] = values
+    if "requisites" in names and "requisites-legal_name" in request.form:
+        added["requisites"] = object_value(schema.fields["requisites"], "requisites")
     try:
-        payload = load_form(schema, [name for name in names if name != "custom"], **added)
+        flat = [name for name in names if name not in ("custom", "requisites")]
+        payload = load_form(schema, flat, **added)
     except Invalid as invalid:
         raise Invalid([*invalid.faults, *faults]) from None
     if faults:
@@ -193,7 +228,7 @@ def _record_field(
     if declaration.references == "user":
         kind, choices, empty = "user", labels.user_choices(value), gettext("Nobody")
     elif kind == "select" and choices is None:
-        choices = [(one, labels.choice_label(noun, name, one)) for one in wire.choices]
+        choices = _options(noun, name, wire)
     elif choices is not None:
         kind = "select"
     return RecordField(
@@ -208,6 +243,10 @@ def _record_field(
         empty,
         suggest(noun, name) if name in SUGGESTED else (),
     )
+
+
+def _options(noun: str, name: str, wire: Any) -> list[tuple[str, str]]:
+    return [(one, labels.choice_label(noun, name, one)) for one in wire.choices]
 
 
 def kind_of(wire: Any) -> str:

@@ -4,32 +4,43 @@ and its plan, the requests a minute and the storage that it allows, and what is 
 There is a plan only where sign-up is open: there somebody else may provide the service.
 """
 
+from typing import Any
+
 from flask import request
 from werkzeug.wrappers import Response
 
 from crm import values
 from crm.api.request_limits import WINDOW_SECONDS
+from crm.cabinet import labels
 from crm.cabinet.app import current_app
-from crm.cabinet.forms import Form
+from crm.cabinet.forms import Form, object_value
 from crm.cabinet.languages import gettext
+from crm.cabinet.records.record_fields import object_fields
 from crm.cabinet.rendering import see_other
 from crm.cabinet.settings.sections import home, pages, show
 from crm.errors import NotFound
+from crm.papers.requisites import PaperSettings, Requisites
 from crm.resources import logo, tenant
 from crm.resources.leads import record as leads
+from crm.resources.papers import company
 from crm.resources.users import User
 from crm.storage.clocks import uptime
 from crm.storage.session import current_session, measure_storage, settings
 
 USUAL = ("UAH", "USD", "EUR")
+PAPER_COLOR = "#1d3f5e"  # as crm/papers/paper.typ has it
 
 
 @pages.get("/settings/company")
-def show_company(form: Form | None = None) -> Response:
+def show_company(form: Form | None = None, papers: Form | None = None) -> Response:
+    """`papers`: a refused form of what papers say."""
     currencies = [*USUAL, *sorted(set(values.CURRENCIES) - {*USUAL})]
     return show(
         "company.html",
         form=form or Form(tenant.about()),
+        papers=papers or Form(_flat_papers()),
+        requisites=object_fields("requisites", Requisites.parts),
+        paper_settings=object_fields("paper_settings", PaperSettings.parts),
         currencies=[(code, code) for code in currencies],
         zones=[(zone, zone.replace("_", " ")) for zone in tenant.time_zones()],
         home=home(),
@@ -50,6 +61,24 @@ def change_company() -> Response:
     sent = {name: request.form.get(name, "") for name in names}
     tenant.update(**sent, sellers_see_unassigned="sellers_see_unassigned" in request.form)
     return see_other("/settings/company", gettext("Saved."))
+
+
+def _flat_papers() -> dict[str, Any]:
+    about = company.about()
+    about["paper_settings"]["color"] = about["paper_settings"]["color"] or PAPER_COLOR
+    parts = {name: field.parts for name, field in company.COMPANY.fields.items()}
+    return {
+        key: value
+        for name in about
+        for key, value in labels.flat_object(name, parts[name], about[name]).items()
+    }
+
+
+@pages.post("/settings/company/papers", page=show_company, form_name="papers")
+def change_papers() -> Response:
+    fields = company.COMPANY.fields.items()
+    company.update(**{name: object_value(field, name) for name, field in fields})
+    return see_other("/settings/company#papers", gettext("Saved."))
 
 
 @pages.post("/settings/company/logo", page=show_company)

@@ -362,6 +362,27 @@ for (const list of document.querySelectorAll("[data-order]")) {
 // The next step is this form alone: the logout of a site that embeds the workspace.
 document.querySelector("form[data-submit]")?.submit();
 
+// Where the device can share, a button does: a PDF as a file if it takes files, else the address.
+for (const button of document.querySelectorAll("[data-share]")) {
+  if (!navigator.share) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const { share: url, title, kind } = button.dataset;
+    let what = { title, url: new URL(url, location.href).href };
+    try {
+      if (kind === "pdf") {
+        const type = "application/pdf";
+        const files = [new File([await (await fetch(url)).blob()], `${title.replaceAll("/", "-")}.pdf`, { type })];
+        if (navigator.canShare?.({ files })) what = { title, files };
+        else return location.assign(url);
+      }
+      await navigator.share(what);
+    } catch {
+      // Nobody was chosen.
+    }
+  });
+}
+
 // A button whose form takes a while says so, and cannot be pressed twice.
 for (const button of document.querySelectorAll("button[data-busy]")) {
   const text = button.textContent;

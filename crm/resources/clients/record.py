@@ -71,7 +71,6 @@ class Client(SoftDeletedRecord):
         example={"legal_name": "ТОВ «Ромашка»", "edrpou": "14360570"},
         about="For papers. A change sends the keys that it changes.",
         label=N_("Requisites"),
-        form=False,
     )
     tags = columns.Tags(searched=True, label=N_("Tags"), form="new")
     assigned_to = assignee()

@@ -4,21 +4,25 @@ A link is shown once and stored as a hash. It ends when it expires, is revoked, 
 voided.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from peewee import BlobField, IntegerField
 
 from crm.access import tokens
 from crm.errors import Conflict, Invalid, NotFound
+from crm.json import dumps
 from crm.records import columns
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources.papers.record import Paper
 from crm.storage import own_rows
+from crm.storage.dialect import among
 from crm.storage.session import (
     current_session,
     now,
     row,
+    rows,
     settings,
     time_before,
     transaction,
@@ -29,6 +33,7 @@ from crm.storage.sweeps import DAY_SECONDS
 DEFAULT_DAYS, MAX_DAYS = 30, 366
 MAX_LINKS = 100  # of a paper, that are valid
 VALID = "ended_at IS NULL AND expires_at > ?"
+NOT_SUSPENDED = "(SELECT suspended_at FROM tenant) IS NULL"
 
 
 class PaperLink(Record):
@@ -88,7 +93,7 @@ def find_paper(token: str, counts: bool = True) -> Paper:
     counts: whether it is counted that it was opened, unless somebody else writes at that moment.
     """
     link = row(
-        f"SELECT id, paper_id FROM paper_link WHERE hash = ? AND {VALID}",
+        f"SELECT id, paper_id FROM paper_link WHERE hash = ? AND {VALID} AND {NOT_SUSPENDED}",
         (tokens.digest(token), now()),
     )
     if link is None:
@@ -97,6 +102,13 @@ def find_paper(token: str, counts: bool = True) -> Paper:
         seen = "UPDATE paper_link SET seen_count = seen_count + 1, last_seen_at = ? WHERE id = ?"
         try_execute(seen, (now(), link[0]))
     return Paper.find(link[1])
+
+
+def count_seen(paper_ids: Sequence[str]) -> dict[str, int]:
+    """How often clients have opened each of these papers, by the id of the paper."""
+    ids = dumps([*map(int, paper_ids)]).decode()
+    counted = f"SELECT paper_id, sum(seen_count) FROM paper_link WHERE {among('paper_id')}"
+    return {str(id): count for id, count in rows(f"{counted} GROUP BY paper_id", (ids,))}
 
 
 def of_paper(paper_id: int | str) -> tuple[str, list[int]]:

@@ -6,6 +6,7 @@ and its PDF once that was made; neither changes, whatever becomes of the deal. A
 voided, and keeps its number. Papers outlive their deal and client, as the law asks of invoices.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -20,6 +21,8 @@ from crm.json import dumps, loads
 from crm.papers import KINDS, LANGUAGES, pdf
 from crm.records import columns, erasure, parameters
 from crm.records.columns import N_
+from crm.records.conditions import Condition
+from crm.records.list_plans import join_conditions
 from crm.records.record import Record
 from crm.records.views import declare_views
 from crm.resources import logo
@@ -34,12 +37,14 @@ from crm.storage.session import (
     now,
     one_row,
     row,
+    rows,
     tenant_zone,
     transaction,
 )
 from crm.values import money
 
 PDF = "application/pdf"
+ERASED = "{}"  # the snapshot of an offer to somebody whose personal data was erased
 KEPT_KINDS = KINDS[1:]  # primary documents, which are kept when a person's data is erased
 
 
@@ -63,7 +68,7 @@ class Paper(Record):
     language = columns.Choice(
         *LANGUAGES, default="uk", create_only=True, about="Of its texts.", label=N_("Language")
     )
-    number = columns.Text(64, dump_only=True, example="17/2026", label=N_("Number"))
+    number = columns.Text(64, dump_only=True, example="17/2026", label=N_("Paper number"))
     date = columns.Date(dump_only=True, sorted=True, label=N_("Date"))
     year = IntegerField()
     sequence = IntegerField()
@@ -79,6 +84,11 @@ class Paper(Record):
     voided_at = columns.DateTime(dump_only=True, allow_none=True)
     paid_at = columns.Date(about="Of an invoice: the day of the payment.", label=N_("Paid on"))
     paid_amount = columns.Amount(about="By default its amount.", label=N_("Paid"))
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether it is an offer to somebody whose personal data was erased."""
+        return self.snapshot == ERASED
 
 
 own_rows.declare_parts("paper", "deal")
@@ -132,8 +142,11 @@ def _make_pdf(paper: Paper) -> None:
 def require_pdf(paper: Paper) -> str:
     """The sha256 of a paper's PDF, which is made if it is not there yet.
 
-    Of two that make it at once, one is stored. Raises NoTypst and PdfFailed.
+    Of two that make it at once, one is stored. Raises NoTypst and PdfFailed, and NotFound of an
+    offer that was erased.
     """
+    if paper.is_erased:
+        raise NotFound
     if paper.sha256 is None:
         snapshot = loads(paper.snapshot)
         store = current_session().source.contents
@@ -150,6 +163,33 @@ def pdf_of(paper: Paper) -> StoredFile:
     sha256 = require_pdf(paper)
     name = f"{paper.kind}-{paper.number.replace('/', '-')}.pdf"
     return StoredFile(name, PDF, current_session().source.contents.size(sha256), sha256, True)
+
+
+def picture_of(paper: Paper, sha256: str) -> StoredFile:
+    """A picture of the lines of an offer; raises NotFound, also when its file was deleted."""
+    named = {line.get("picture") for line in loads(paper.snapshot).get("lines", ())}
+    file = row("SELECT content_type, size FROM file WHERE sha256 = ? LIMIT 1", (sha256,))
+    if sha256 not in named or file is None:
+        raise NotFound
+    return StoredFile("", file[0], file[1], sha256, True)
+
+
+def sums(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
+    """What the papers that meet conditions amount to, void ones left out: [{currency, count,
+    amount, paid_amount}], the largest count first."""
+    where, params = join_conditions(conditions)
+    # In 1/100, as sums of reports: amounts in 1/10 000 could add up to more than 64 bits.
+    found = rows(
+        "SELECT currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
+        f" FROM paper WHERE voided_at IS NULL{where and f' AND {where}'}"
+        " GROUP BY currency ORDER BY count(*) DESC, currency",
+        params,
+    )
+    names = ("currency", "count", "amount", "paid_amount")
+    return [
+        dict(zip(names, (currency, count, amount / 100, paid / 100), strict=True))
+        for currency, count, amount, paid in found
+    ]
 
 
 def _pictures(snapshot: dict[str, Any]) -> dict[str, bytes]:
@@ -225,8 +265,9 @@ def _erase_person(person: erasure.Person) -> int:
         (now(), deals),
     )
     return execute(
-        "UPDATE paper SET snapshot = '{}', client_name = NULL, client_id = NULL, sha256 = NULL,"
-        f" voided_at = coalesce(voided_at, ?) WHERE kind = 'offer' AND {among('deal_id')}",
+        f"UPDATE paper SET snapshot = '{ERASED}', client_name = NULL, client_id = NULL,"
+        " sha256 = NULL, voided_at = coalesce(voided_at, ?)"
+        f" WHERE kind = 'offer' AND {among('deal_id')}",
         (now(), deals),
     ).rowcount
 
