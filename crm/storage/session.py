@@ -383,8 +383,8 @@ def require_room(more_bytes: int = 0) -> None:
     """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
 
     For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole; and before an upload of `more_bytes`. Takes 7 µs unless what is
-    allocated is beyond the plan's quota: then what is used, which is less, is measured.
+    quota is rolled back as a whole; and before an upload of `more_bytes`. It takes 10 µs, unless
+    what is allocated is beyond the plan's quota: then what is used, which is less, is measured.
     """
     for read_quota in (lambda: settings().smallest_quota * MEGABYTE, _read_quota):
         quota = read_quota()
