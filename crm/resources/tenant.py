@@ -99,10 +99,10 @@ def open_tenant(
 def clone(tenants: Tenants, label: str, new: str, name: str = "") -> None:
     """Copy a tenant with all its records to another label, to try things out on.
 
-    API keys, sessions, SMS codes and links, those to papers too, which could act in the other tenant's name, end in the
-    copy; its webhooks are switched off and their waiting deliveries held. Numbers of records and
-    events go on. `name` of the business: the other's when empty. Raises Invalid, NotFound, and
-    Conflict `label_taken`.
+    API keys, sessions, SMS codes and links, those to papers too, which could act in the other
+    tenant's name, end in the copy; its webhooks are switched off and their waiting deliveries held.
+    Numbers of records and events go on. `name` of the business: the other's when empty. Raises
+    Invalid, NotFound, and Conflict `label_taken`.
     """
 
     def end_access() -> None:
