@@ -104,7 +104,8 @@ class Record(Row):
         """
         values = row(f"{_select(cls)} AND id = ?", (integer_id(id),), own=True)
         if values is None:
-            raise absent(cls.noun, id)
+            # The parts of any record have a column of that name.
+            raise absent(cls.noun if isinstance(cls.noun, str) else cls._meta.table_name, id)
         record = cls._from_row(values)
         if expected_version not in (None, record.version):
             raise Stale

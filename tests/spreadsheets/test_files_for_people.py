@@ -113,7 +113,7 @@ def test_each_column_has_a_header_of_its_own_in_every_language(plural: str) -> N
         assert len(set(headers)) == len(headers)
         if language == "uk":
             latin = {text for text in headers if text.isascii()}
-            assert {text for text in latin if not text.startswith("utm_")} == set()
+            assert {text for text in latin if not text.startswith("utm_")} <= {"IBAN"}
     names: dict[str, set[str]] = {column.name: {column.name} for column in columns}
     for column in columns:
         for language in LANGUAGES:

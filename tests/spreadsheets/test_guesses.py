@@ -88,6 +88,7 @@ PEOPLE = {
     ],
     "website": ["Website 1 - Value", "Web Page", "Company Domain Name"],
     "tax_number": ["Код за ЄДРПОУ"],
+    "requisites.legal_name": ["Повне найменування"],
 }
 DEALS = {
     "external_id": ["ID", "Deal - ID", "Id", "Record ID"],

@@ -306,17 +306,17 @@ def test_a_chunked_file_is_imported(api):
 # Exporting
 
 
-def test_the_export_is_exactly_the_seven_columns(api):
+def test_the_export_is_the_seven_columns_of_the_specification_and_vat(api):
     send(api)
     answer = api.get("/products/export")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"] == 'attachment; filename="price-list.csv"'
     assert answer.data.decode() == (
-        f"{HEADER}\r\n"
-        'CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true\r\n'
-        'T-1,Стіл письмовий,4300.00,шт,Столи,"Дубовий\nна чотирьох ніжках",true\r\n'
-        "S-1,Шафа,9999.9999,,,,false\r\n"
+        f"{HEADER},vat\r\n"
+        'CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true,\r\n'
+        'T-1,Стіл письмовий,4300.00,шт,Столи,"Дубовий\nна чотирьох ніжках",true,\r\n'
+        "S-1,Шафа,9999.9999,,,,false,\r\n"
     )
 
 
@@ -326,7 +326,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
     assert (
         answer.data
         == (
-            "\ufeff" + HEADER.replace(",", ";") + "\r\n'=1+1;'+Стіл;1250,50;;;'@x;true\r\n"
+            "\ufeff" + HEADER.replace(",", ";") + ";vat\r\n'=1+1;'+Стіл;1250,50;;;'@x;true;\r\n"
         ).encode()
     )
 
