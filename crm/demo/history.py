@@ -3,8 +3,9 @@
 `<label>.json` describes one tenant. Its `history` lists the steps of each record in their order, as
 `[moment, first name of the user, verb, data]`. A moment is a number of working days from now,
 negative in the past, so that on any day people have worked only in office hours and nothing lies in
-the future. A verb is a method of the resource in Python (crm/embedding/resources.py), or `import`, or `make`,
-which makes a paper of a deal. `company` has the requisites of the business, and how its papers are.
+the future. A verb is a method of the resource in Python (crm/embedding/resources.py),
+`import`, or `make`, which makes a paper of a deal. `company` has the requisites of the business and
+its settings of papers.
 `data` is what it takes, with three differences: records, users and stages are named (`"client 12"`,
 `"Тарас"`, `"Виграно"`; contacts by e-mail), moments are working days or, for a task that is due
 today, a time in Kyiv, and `expected_close_date` is a number of days from today.

@@ -175,20 +175,22 @@ def picture_of(paper: Paper, sha256: str) -> StoredFile:
 
 
 def sums(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """What the papers that meet conditions amount to, void ones left out: [{currency, count,
-    amount, paid_amount}], the largest count first."""
+    """What papers that meet conditions amount to: [{kind, currency, count, amount, paid_amount}].
+
+    Void ones are left out.
+    """
     where, params = join_conditions(conditions)
     # In 1/100, as sums of reports: amounts in 1/10 000 could add up to more than 64 bits.
     found = rows(
-        "SELECT currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
+        "SELECT kind, currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
         f" FROM paper WHERE voided_at IS NULL{where and f' AND {where}'}"
-        " GROUP BY currency ORDER BY count(*) DESC, currency",
+        " GROUP BY kind, currency ORDER BY kind, currency",
         params,
     )
-    names = ("currency", "count", "amount", "paid_amount")
+    names = ("kind", "currency", "count", "amount", "paid_amount")
     return [
-        dict(zip(names, (currency, count, amount / 100, paid / 100), strict=True))
-        for currency, count, amount, paid in found
+        dict(zip(names, (*group, amount / 100, paid / 100), strict=True))
+        for *group, amount, paid in found
     ]
 
 
