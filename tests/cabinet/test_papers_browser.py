@@ -10,7 +10,7 @@ from tests.waiting import wait_for
 SHARING = """
     window.shared = [];
     navigator.canShare = ({ files }) => files.every((file) => file instanceof File);
-    navigator.share = async (what) => shared.push([what.title, what.url, what.files?.[0].size ?? 0]);
+    navigator.share = async ({ title, url, files }) => shared.push([title, url, files?.[0].size]);
 """
 
 
