@@ -100,6 +100,17 @@ PAPER, PAPER_IN, PAPER_PATCH = declare_views(Paper)
 def create(deal_id: int | str, data: dict[str, Any]) -> int:
     """Make a paper of a live deal, with its PDF where Typst is installed; return its id.
 
+    Raises what add() does.
+    """
+    with transaction():
+        paper = add(deal_id, data)
+        after_commit(partial(_make_pdf, paper))
+        return paper.id
+
+
+def add(deal_id: int | str, data: dict[str, Any]) -> Paper:
+    """Make a paper of a live deal, whose PDF is made when it is asked for.
+
     Raises NotFound, and Conflict: `no_amount`, `amount_differs`, `requisites_missing`.
     """
     with transaction():
@@ -111,7 +122,7 @@ def create(deal_id: int | str, data: dict[str, Any]) -> int:
         sequence = one_row(last, (kind, today.year))[0] + 1
         snapshots.set_number(snapshot, sequence)
         vat = snapshot["totals"]["vat"]
-        paper = Paper.add(
+        return Paper.add(
             {
                 "deal_id": deal.id,
                 "client_id": deal.client_id,
@@ -129,8 +140,6 @@ def create(deal_id: int | str, data: dict[str, Any]) -> int:
                 "user_id": current_session().user_id,
             }
         )
-        after_commit(partial(_make_pdf, paper))
-        return paper.id
 
 
 def _make_pdf(paper: Paper) -> None:
@@ -175,20 +184,22 @@ def picture_of(paper: Paper, sha256: str) -> StoredFile:
 
 
 def sums(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """What the papers that meet conditions amount to, void ones left out: [{currency, count,
-    amount, paid_amount}], the largest count first."""
+    """What papers that meet conditions amount to: [{kind, currency, count, amount, paid_amount}].
+
+    Void ones are left out.
+    """
     where, params = join_conditions(conditions)
     # In 1/100, as sums of reports: amounts in 1/10 000 could add up to more than 64 bits.
     found = rows(
-        "SELECT currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
+        "SELECT kind, currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
         f" FROM paper WHERE voided_at IS NULL{where and f' AND {where}'}"
-        " GROUP BY currency ORDER BY count(*) DESC, currency",
+        " GROUP BY kind, currency ORDER BY kind, currency",
         params,
     )
-    names = ("currency", "count", "amount", "paid_amount")
+    names = ("kind", "currency", "count", "amount", "paid_amount")
     return [
-        dict(zip(names, (currency, count, amount / 100, paid / 100), strict=True))
-        for currency, count, amount, paid in found
+        dict(zip(names, (*group, amount / 100, paid / 100), strict=True))
+        for *group, amount, paid in found
     ]
 
 
