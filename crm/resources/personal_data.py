@@ -2,7 +2,8 @@
 
 To a client belong its contacts, the leads that became the client or have its phone or e-mail, its
 deals, and the tasks of all of these. Erasing leaves deals with their amounts, stages, dates and
-items, under a neutral name, and tasks with their times. Leads and contacts are deleted, and so is
+items, under a neutral name, tasks with their times, and invoices, acts and delivery notes as they
+are: the law asks to keep them. Leads, contacts and files are deleted, and so is
 what other tables say of the person (crm/records/erasure.py); where others' free texts mention the
 person, the mention is replaced. Which records were erased is noted outside the tenant's data, so
 that a restore of an older copy erases them again.
@@ -34,9 +35,11 @@ from crm.resources.changes import CHANGE
 from crm.resources.clients.record import CLIENT, Client, Contact
 from crm.resources.deals.items import DealItem
 from crm.resources.deals.record import DEAL, Deal
+from crm.resources.files.record import FILE
 from crm.resources.inbound.calls import CALL, list_naming
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.notes import NOTE, Note
+from crm.resources.papers.record import PAPER
 from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
 from crm.storage.chunks import dry_run_block
@@ -132,7 +135,10 @@ def _ids(rest: str, *params: Any) -> list[int]:
 
 def collect(records: dict[str, list[int]]) -> dict[str, Any]:
     """All that is stored of these records, as one object."""
-    shown: dict[str, Any] = {"notes": [], "changes": [], "events": []}
+    deals = dumps(records["deal"]).decode()
+    papers = PAPER.every(f"{among('deal_id')} ORDER BY id", deals)
+    shown: dict[str, Any] = {"papers": papers, "files": [], "notes": [], "changes": []}
+    shown["events"] = []
     for noun, view in VIEWS.items():
         params = (noun, dumps(records[noun]).decode())
         shown[f"{noun}s"] = view.every(f"{among('id')} ORDER BY id", params[1])
@@ -140,7 +146,8 @@ def collect(records: dict[str, list[int]]) -> dict[str, Any]:
         stored = dict(rows(custom, params[1:]))
         for one in shown[f"{noun}s"]:  # values of fields that are hidden, too
             one["custom"] = loads(stored[one["id"]] or "{}")
-        shown["notes"] += NOTE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params)
+        for name, of_records in (("notes", NOTE), ("files", FILE)):
+            shown[name] += of_records.every(f"{erasure.OF_RECORDS} ORDER BY id", *params)
         for change in CHANGE.every(f"{erasure.OF_RECORDS} ORDER BY id", *params):
             sides = {side: view.show(change[side]) for side in ("before", "after")}
             shown["changes"].append(change | sides)
@@ -303,7 +310,7 @@ def _instance() -> str:
 
 PERSONAL_DATA = Open.from_dict(
     {
-        **{f"{view.noun}s": Records(view.schema) for view in (*VIEWS.values(), NOTE)},
+        **{f"{view.noun}s": Records(view.schema) for view in (*VIEWS.values(), NOTE, FILE, PAPER)},
         "changes": Records(CHANGE.schema),
         "inbound_calls": Records(CALL.schema),
         "events": ma.List(ma.Dict(), required=True),
@@ -326,11 +333,11 @@ blueprint = Blueprint("personal_data", "What is stored of a person, and its eras
 @blueprint.operation(
     "GET",
     "/clients/<id>/personal-data",
-    needs=[f"{resource}:read" for resource in RESOURCES],
+    needs=[*(f"{resource}:read" for resource in RESOURCES), "papers:read"],
     answer=PERSONAL_DATA,
 )
 def get_personal_data(id: str) -> dict[str, Any]:
-    """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
+    """Get all that is stored of a client: records, notes, papers, files, events, inbound calls."""
     records = find_records("client", Client.find(id).id)
     return {**collect(records), "inbound_calls": list_naming(_person(records))}
 
@@ -340,7 +347,8 @@ def _add_erasure(noun: str) -> None:
         "POST",
         f"/{noun}s/<id>/erase",
         name=f"erase_{noun}",
-        about=f"Erase the personal data of a {noun} for good: owners only, without undo.",
+        about=f"Erase the personal data of a {noun} for good, without undo: owners only. Invoices,"
+        " acts and delivery notes stay, as the law asks (`kept_papers`).",
         needs=[f"{resource}:write" for resource in RESOURCES],
         query=DRY_RUN,
         answer=ERASED,

@@ -10,12 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from crm import cli
+from crm.errors import NotFound
 from crm.json import dumps
+from crm.papers import pdf
 from crm.records import erasure
 from crm.resources import personal_data
+from crm.resources.papers import company
 from crm.storage import reading, search_index
 from crm.storage.session import row, rows, transaction
 from crm.storage.sqlite import connection
+from tests.company_papers import REQUISITES
 from tests.conftest import Api, key_for
 from tests.copies import create_copy
 from tests.installations import environ_for
@@ -36,16 +40,17 @@ def plain_deletion(monkeypatch):
 
 
 @pytest.fixture
-def person(crm, api, monkeypatch):
+def person(crm, api, clock, monkeypatch):
     """Ids of a person's records in acme, and of some of others; each is indexed at once."""
     monkeypatch.setattr(search_index, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(pdf, "compile", lambda snapshot, pictures: dumps(snapshot))
     api.create("/webhooks", url="https://erp.example.com/crm")
     text = {"type": "text", "filtered": True, "searched": True}
     api.create("/fields", resource="clients", label="Nick", **text)
     ids = {"client": api.create(
         "/clients", name=MARK, phone=PHONE, email=EMAIL, address="Sichovykh 1", comment=MARK,
         tax_number="88776655", external_id=f"1C {MARK}", tags=[MARK], extra={"who": MARK},
-        website="https://qvitkova.example.com", custom={"nick": MARK},
+        website="https://qvitkova.example.com", custom={"nick": MARK}, requisites={"bank": MARK},
         contacts=[{"name": f"Son of {MARK}", "phone": OTHER_PHONE, "comment": MARK}],
     )}  # fmt: skip
     ids["lead"] = api.create("/leads", name=MARK, email=EMAIL, comment=MARK)
@@ -64,6 +69,10 @@ def person(crm, api, monkeypatch):
     )  # fmt: skip
     for path in (f"/clients/{ids['client']}", f"/deals/{ids['deal']}"):
         api.create(f"{path}/notes", text=f"{MARK} called")
+        text = {"file": (io.BytesIO(MARK.encode()), f"{MARK}.txt")}
+        assert api.call("POST", f"{path}/files", data=text).status_code == 201
+    api.patch(f"/deals/{ids['deal']}", {"amount": 100})
+    ids["offer"] = api.create(f"/deals/{ids['deal']}/papers", kind="offer")
     api.patch(f"/clients/{ids['client']}", {"name": "Zina Qvitkova-Novak"})
     api.patch(f"/clients/{ids['client']}", {"name": MARK})
     headers = {"Idempotency-Key": "k1", "Prefer": "return=representation"}
@@ -76,6 +85,7 @@ def person(crm, api, monkeypatch):
     ids["stranger"] = api.create("/clients", name="Taras", phone="+380671110001", comment="stays")
     ids["other person"] = api.create("/leads", name="Taras", phone="+380671110001")
     ids["stranger's deal"] = api.create("/deals", title="Shelf", client_id=ids["stranger"])
+    clock.tick(61)  # contents that were just added are left to a sweep
     return ids
 
 
@@ -84,7 +94,7 @@ def stored_bytes(crm, request):
     assert "erase it again" not in request.getfixturevalue("caplog").text
     if request.config.getoption("--database", default="") != "postgres":
         path = crm.tenants.path("acme")
-        return b"".join(file.read_bytes() for file in path.parent.glob("acme.db*"))
+        return b"".join(file.read_bytes() for file in path.parent.glob("acme.*db*"))
     database = crm.tenants.tenant("acme").database
     with database.connect() as server:
         server.execute(b"CHECKPOINT")
@@ -110,6 +120,8 @@ def test_personal_data_is_all_of_it_as_one_json(api, person):
     ]
     assert [deal["id"] for deal in data["deals"]] == [person["deal"]]
     assert len(data["tasks"]) == 2 and len(data["notes"]) == 2
+    assert {(file["name"], file["size"]) for file in data["files"]} == {(f"{MARK}.txt", 16)}
+    assert [paper["kind"] for paper in data["papers"]] == ["offer"]
     assert {"name": "Zina Qvitkova-Novak"} in [change["after"] for change in data["changes"]]
     assert {"client.created", "lead.converted", "deal.items_changed", "task.created"} <= {
         event["type"] for event in data["events"]
@@ -120,7 +132,7 @@ def test_personal_data_is_all_of_it_as_one_json(api, person):
 
 
 def test_personal_data_needs_the_right_to_read_all_of_it(crm, api, ivan, person):
-    scopes = ["clients:read", "leads:read", "deals:read", "tasks:read"]
+    scopes = ["clients:read", "leads:read", "deals:read", "tasks:read", "papers:read"]
     path = f"/clients/{person['client']}/personal-data"
     for missing in scopes:
         key = key_for(crm, "acme", ",".join({*scopes} - {missing}))
@@ -148,6 +160,7 @@ def test_a_dry_run_counts_and_changes_nothing(api, crm, person):
     erased = answer["erased"]
     assert (erased["clients"], erased["leads"], erased["deals"], erased["tasks"]) == (1, 3, 1, 2)
     assert (erased["contacts"], erased["notes"], erased["imports"]) == (1, 2, 1)
+    assert (erased["files"], erased["offers"], erased["kept_papers"]) == (2, 1, 0)
     assert erased["responses"] == 1 and erased["changes"] > 2 and erased["events"] > 6
     path = f"/clients/{person['client']}/erase"
     headers = {"Idempotency-Key": "k2"}  # whose answer is stored in the same transaction
@@ -204,6 +217,29 @@ def count_segments(crm):
         return [row(f"SELECT count(DISTINCT segid) FROM {table}")[0] for table in tables]
 
 
+def test_invoices_are_kept_and_named_while_offers_and_files_go(crm, api, person):
+    """Also their PDF; links to all of them end. The numbers have no gap afterwards."""
+    with crm.tenants.session("acme"):
+        company.update(requisites=REQUISITES)
+    invoice = api.create(f"/deals/{person['deal']}/papers", kind="invoice")
+    link = api.create(f"/papers/{invoice}/links")
+    before = api.read(f"/papers/{invoice}")
+    (file,) = api.read(f"/deals/{person['deal']}/files")
+    erased = api.post(f"/clients/{person['client']}/erase").json["erased"]
+    assert (erased["files"], erased["offers"], erased["kept_papers"]) == (2, 1, 1)
+    assert api.read(f"/papers/{invoice}") == before
+    assert MARK.encode() in api.get(f"/papers/{invoice}.pdf").data
+    (ended,) = api.read(f"/papers/{invoice}/links")
+    assert ended["id"] == link and ended["ended_at"]
+    offer = api.read(f"/papers/{person['offer']}")
+    assert (offer["number"], offer["client_name"], offer["snapshot"]) == ("1/2026", None, {})
+    assert api.get(f"/papers/{person['offer']}.pdf").status_code == 404
+    assert api.get(f"/files/{file['id']}").status_code == 404
+    assert api.read(f"/clients/{person['client']}")["requisites"] == {}
+    with crm.tenants.session("acme") as session, pytest.raises(NotFound):
+        session.source.contents.size(file["sha256"])
+
+
 def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, request):
     lead = api.create("/leads", name="Oryna Lysenkova", phone="+380991112233", comment="Oryna")
     api.create(f"/leads/{lead}/notes", text="Oryna called")
@@ -216,7 +252,7 @@ def test_a_lead_that_never_became_a_client_is_erased_alone(crm, api, person, req
     assert api.read(f"/clients/{person['client']}")["name"] == MARK
 
 
-def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, request):
+def test_a_restore_of_an_older_copy_erases_again(crm, api, clock, person, tmp_path, request):
     mentioning = api.create("/tasks", title=f"Ask {MARK}")
     with crm.tenants.session("acme"):
         copy = create_copy(tmp_path)
@@ -232,6 +268,9 @@ def test_a_restore_of_an_older_copy_erases_again(crm, api, person, tmp_path, req
     assert api.read(f"/clients/{person['client']}")["name"] == f"Erased client {person['client']}"
     assert api.read(f"/clients/{person['stranger']}")["comment"] == "stays"
     assert api.read(f"/tasks/{mentioning}")["title"] == "Ask [erased]"
+    clock.tick(400 * 86_400)  # what the restore has just stored is erased by the next sweep
+    with crm.tenants.session("acme") as session:
+        session.source.contents.erase_unused()
     assert found(stored_bytes(crm, request)) == []
     ledger = b"".join(path.read_bytes() for path in (crm.tenants.config.data / "erased").iterdir())
     assert b"client " in ledger and not found(ledger)

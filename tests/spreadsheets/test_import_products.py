@@ -47,7 +47,16 @@ def one(sku: str) -> dict[str, Any]:
 def test_new_skus_make_products(acme):
     assert counts(load(LIST)) == (3, 0, 0, 0)
     table = one("T-1")
-    values = ("T-1", "Стіл письмовий", 4300, "шт", "Столи", "Дубовий\nна чотирьох ніжках", True)
+    values = (
+        "T-1",
+        "Стіл письмовий",
+        4300,
+        "шт",
+        "Столи",
+        "Дубовий\nна чотирьох ніжках",
+        True,
+        None,
+    )
     assert tuple(table[name] for name in COLUMNS) == values
     assert (table["currency"], table["version"]) == ("UAH", 1)
     assert one("S-1")["active"] is False
