@@ -5,12 +5,15 @@ an attachment of the media type that was sent, which is not guessed at, in a san
 Pictures, which are known by their first bytes, and our own PDFs may be shown in a page.
 """
 
+from os.path import splitext
 from typing import NamedTuple
+from urllib.parse import quote
 
 from flask import Request, Response
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
 from crm.storage.session import current_session
+from crm.values.transliteration import transliterate
 
 HEADERS = {
     "Accept-Ranges": "bytes",
@@ -36,7 +39,7 @@ class StoredFile(NamedTuple):
         """
         response = Response(headers=HEADERS, content_type=self.content_type)
         disposition = "inline" if self.is_shown else "attachment"
-        response.headers.set("Content-Disposition", disposition, filename=self.name)
+        response.headers.set("Content-Disposition", disposition, **_names(self.name))
         response.set_etag(self.sha256)
         if request.if_none_match.contains_weak(self.sha256):
             response.status_code = 304
@@ -56,3 +59,12 @@ class StoredFile(NamedTuple):
     def read(self) -> bytes:
         """All of it. Raises NotFound if it is not stored."""
         return b"".join(current_session().source.contents.read(self.sha256))
+
+
+def _names(name: str) -> dict[str, str]:
+    """The parameters of Content-Disposition: of other than ASCII names as RFC 6266 has them."""
+    if name.isascii():
+        return {"filename": name}
+    stem, suffix = splitext(name)
+    simple = f"{transliterate(stem) or 'file'}{suffix if suffix.isascii() else ''}"
+    return {"filename": simple, "filename*": f"UTF-8''{quote(name, safe='')}"}

@@ -48,7 +48,9 @@ def test_a_file_is_added_listed_read_and_deleted(api, plural):
     assert (answer.data, answer.content_type) == (b"sketch", "application/pdf")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
-    assert answer.headers["Content-Disposition"].startswith("attachment; ")
+    assert answer.headers["Content-Disposition"] == (
+        "attachment; filename=eskiz.pdf; filename*=UTF-8''%D0%95%D1%81%D0%BA%D1%96%D0%B7.pdf"
+    )
     assert api.delete(f"{record}/files/{id}").status_code == 204
     assert api.read(f"{record}/files") == []
     assert api.get(f"/files/{id}").status_code == 404
