@@ -9,6 +9,8 @@ from typing import Any
 
 from babel import dates, numbers
 
+from crm.values.message_names import name_for_message
+
 Texts = dict[str, Any]
 
 DETAILS = (("edrpou", "rnokpp", "vat_number"), ("iban", "bank"), ("address",), ("phone", "email"))
@@ -52,7 +54,9 @@ def show(snapshot: Texts) -> Texts:
 def letter(snapshot: Texts, url: str, days: int) -> tuple[str, str]:
     """The subject and the text of the e-mail by which a client gets a paper, or a link to it."""
     shown = show(snapshot)
-    subject = f"{shown['title']}, {shown['parties'][0]['name']}"
+    name = shown["parties"][0]["name"]
+    # A name that looks like an address is left out: strangers could advertise by it.
+    subject = f"{shown['title']}, {name}" if name_for_message(name) else shown["title"]
     return subject, shown["texts"]["letter"].strip().format(title=subject, url=url, days=days)
 
 

@@ -6,6 +6,8 @@ import pytest
 from flask import Flask
 
 from crm import CRM
+from crm.cabinet import papers
+from crm.config import Config
 from crm.papers import pdf
 from crm.resources import tenant, users
 from crm.resources.papers import company, links
@@ -272,3 +274,10 @@ def test_a_link_of_an_embedded_crm_needs_no_login_of_the_site(crm, olena, api, i
     pdf = site.test_client().get(f"{path}.pdf", base_url="https://shop.example")
     assert pdf.data.startswith(b"%PDF")
     embedded.app.tenants.forget_idle()
+
+
+def test_a_young_tenant_sends_few_papers(crm, olena, post, invoice, monkeypatch):
+    monkeypatch.setattr(papers, "settings", lambda: Config(signup=True))
+    sent = [olena.post(f"{invoice}/send", {"to": f"{number}@a.example"}) for number in range(11)]
+    assert [answer.status_code for answer in sent] == [303] * 10 + [429]
+    assert len(post.letters) == 10
