@@ -106,7 +106,7 @@ def test_progress_and_errors_are_told_for_each_file(acme, api, width):
     # What the server refuses is told, too.
     acme.locator(".upload input[name=csrf_token]").evaluate("one => one.value = 'x'")
     acme.locator("#file").set_input_files([PDF])
-    expect(lines.last).to_contain_text("Ескіз.pdf: Поверніться назад")
+    expect(lines.last).to_contain_text("Ескіз.pdf: Поверніться, оновіть сторінку")
 
 
 @pytest.mark.parametrize("width", [WIDE])
