@@ -53,7 +53,7 @@ def list_papers() -> Response:
     return render(
         "papers/list.html",
         page=page,
-        seen=links.count_seen([record["id"] for record in page.records]),
+        seen=links.count_seen([paper["id"] for paper in page.records]),
         sums=record.sums(query.conditions),
         tabs=[(gettext(label), dict.fromkeys(STATES, "") | tab) for label, tab in TABS],
     )
@@ -75,15 +75,15 @@ def show_paper(
     """`form`, `mail`, `payment`: refused forms; `url`: of a link that was just made."""
     paper, shown = Paper.find(id), PAPER.one(id)
     today = formatting.local(now()).date()
-    paid = {"paid_at": shown["paid_at"] or f"{today}"}
-    paid["paid_amount"] = shown["paid_amount"] or shown["amount"]
+    paid = {"paid_at": f"{today}", "paid_amount": shown["amount"]}
+    paid |= {name: shown[name] for name in paid if shown["paid_at"]}
     expires = {"expires_at": f"{today + timedelta(links.DEFAULT_DAYS)}"}
     buyer = loads(paper.snapshot).get("buyer", {})
     return render(
         "papers/paper.html",
         paper=shown,
         deal=Deal.find_any(paper.deal_id),
-        links=LINK.every("paper_id = ? ORDER BY id DESC", paper.id),
+        links=LINK.every("paper_id = ? ORDER BY id DESC LIMIT ?", paper.id, links.MAX_LINKS),
         can_mail=current_app.message_queue.sends_mail,
         now=now(),
         url=url,

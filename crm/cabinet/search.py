@@ -18,6 +18,7 @@ from crm.cabinet.forms import Form
 from crm.cabinet.languages import N_, gettext
 from crm.cabinet.rendering import Pages, render
 from crm.errors import Invalid
+from crm.papers import KINDS
 from crm.records import pagination
 from crm.records.search import Word
 from crm.records.search import words as words_of
@@ -25,6 +26,7 @@ from crm.resources.clients.record import CLIENT
 from crm.resources.files.record import NOUNS
 from crm.resources.files.record import search as search_files
 from crm.resources.main_resources import MAIN_RESOURCES
+from crm.resources.papers.record import PAPER
 from crm.values import folding
 
 ALL_STATUSES = "&".join(f"status={status}" for status in labels.CHOICES["task", "status"])
@@ -34,7 +36,8 @@ EXCERPTED = [
     *("comment", "category", "description", "website", "address", "tax_number", "tags"),
     "external_id",
 ]
-
+PAPER_NUMBER = re.compile(r"(?:.*\D)?([0-9]{1,9})/([0-9]{4})")
+OF_NUMBER = f"kind IN {KINDS} AND year = ? AND sequence = ? ORDER BY id DESC"
 
 # {noun: (label, path of the list that has all matches, which the query ends, searched fields that
 # are shown beside the name)}
@@ -55,7 +58,11 @@ def search() -> Response:
     groups, form, status = [], Form({"q": q}), 200
     try:
         if q:
-            groups = [*(_find_matches(q, noun) for noun in SEARCHED), _find_files(q)]
+            groups = [
+                *(_find_matches(q, noun) for noun in SEARCHED),
+                _find_papers(q),
+                _find_files(q),
+            ]
     except Invalid as refused:
         form, status = Form({"q": q}, refused), 422
     groups = [group for group in groups if group["matches"]]
@@ -76,6 +83,16 @@ def _find_matches(q: str, noun: str) -> dict[str, Any]:
     words = words_of(q)
     matches = [(record, *_match(noun, record, words)) for record in page.records]
     return {"noun": noun, "name": gettext(label), "path": path, "page": page, "matches": matches}
+
+
+def _find_papers(q: str) -> dict[str, Any]:
+    """The papers of this number, of each kind, with any prefix."""
+    number, matches = PAPER_NUMBER.fullmatch(q), list[Any]()
+    for paper in PAPER.every(OF_NUMBER, int(number[2]), int(number[1])) if number else ():
+        name = f"{labels.choice_label('paper', 'kind', paper['kind'])} № {paper['number']}"
+        facts = [formatting.money(paper["amount"], paper["currency"]), paper["client_name"] or ""]
+        matches.append((paper, name, facts, []))
+    return {"noun": "papers", "name": gettext("Papers"), "path": "", "matches": matches}
 
 
 def _find_files(q: str) -> dict[str, Any]:

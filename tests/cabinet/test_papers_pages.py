@@ -1,6 +1,7 @@
 """Papers on pages: made on a deal, shared with a client, sent, paid, voided; and their settings."""
 
 import re
+from io import BytesIO
 
 import pytest
 from flask import Flask
@@ -13,6 +14,7 @@ from crm.resources import tenant, users
 from crm.resources.papers import company, links
 from tests.installations import settings_for
 from tests.page_client import Person, cells
+from tests.pictures import png
 
 pytestmark = pytest.mark.process  # Typst runs in one
 
@@ -60,6 +62,7 @@ def test_one_tap_makes_a_paper_and_opens_it(olena, deal):
         assert text in page, text
     assert "<svg" in olena.page.text and 'aria-label="QR"' in olena.page.text
     row = ["Рахунок на оплату № 1/2026", "2 бер. 2026", "2 250,90 ₴", ""]
+    assert f'href="{paper}"' in olena.sees("/search?q=1/2026")
     assert row in [[text.replace("\N{NO-BREAK SPACE}", " ") for text in line]
                    for line in cells(olena.sees(deal))]  # fmt: skip
     assert "Рахунок на оплату № 1/2026" in olena.sees(f"{deal}/timeline")
@@ -249,6 +252,19 @@ def test_a_product_has_its_rate_of_vat(olena, api):
     olena.sends(product, form | {"vat": "0"})
     assert api.read(product)["vat"] == 0
     assert olena.form_as_it_is(product)["vat"] == "0"
+
+
+def test_an_offer_shows_the_pictures_of_its_products(crm, olena, api, deal):
+    product = api.create("/products", name="Стіл", price=10)
+    picture = {"file": (BytesIO(png(64)), "стіл.png")}
+    assert api.post(f"/products/{product}/files", data=picture).status_code == 201
+    api.create(f"{deal}/items", product_id=product)
+    paper = olena.sends(f"{deal}/papers", {"kind": "offer", "language": "uk"})
+    for person, path in ((olena, paper), (Person(crm), link_to(olena, paper))):
+        (address,) = re.findall(r'<img class="paper-picture" src="([^"]+)"', person.sees(path))
+        answer = person.get(address)
+        assert (answer.data, answer.mimetype) == (png(64), "image/png")
+        assert person.get(f"{address[:-1]}x").status_code == 404
 
 
 def test_an_erased_offer_shows_nothing(olena, api, deal):

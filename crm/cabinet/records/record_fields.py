@@ -125,21 +125,10 @@ def object_fields(name: str, parts: Body) -> list[RecordField]:
     """The parts of an object, whose labels are in a table of texts.toml that has its name."""
     made = []
     for part, wire in parts.fields.items():
-        kind = kind_of(wire)
-        made.append(
-            RecordField(
-                name,
-                f"{name}-{part}",
-                coded_text(name, part),
-                kind,
-                False,
-                labels.hint(name, part),
-                _attributes(wire, kind),
-                _options(name, part, wire) if kind == "select" else (),
-                None,
-                (),
-            )
-        )
+        kind, label, hint = kind_of(wire), coded_text(name, part), labels.hint(name, part)
+        options = _options(name, part, wire) if kind == "select" else ()
+        described = (name, f"{name}-{part}", label, kind, False, hint, _attributes(wire, kind))
+        made.append(RecordField(*described, options, None, ()))
     return made
 
 

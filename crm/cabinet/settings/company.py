@@ -64,14 +64,11 @@ def change_company() -> Response:
 
 
 def _flat_papers() -> dict[str, Any]:
+    """The values of the form of papers."""
     about = company.about()
     about["paper_settings"]["color"] = about["paper_settings"]["color"] or PAPER_COLOR
-    parts = {name: field.parts for name, field in company.COMPANY.fields.items()}
-    return {
-        key: value
-        for name in about
-        for key, value in labels.flat_object(name, parts[name], about[name]).items()
-    }
+    flat = labels.flat_object("requisites", Requisites.parts, about["requisites"])
+    return flat | labels.flat_object("paper_settings", PaperSettings.parts, about["paper_settings"])
 
 
 @pages.post("/settings/company/papers", page=show_company, form_name="papers")

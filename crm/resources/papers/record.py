@@ -183,24 +183,16 @@ def picture_of(paper: Paper, sha256: str) -> StoredFile:
     return StoredFile("", file[0], file[1], sha256, True)
 
 
-def sums(conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """What papers that meet conditions amount to: [{kind, currency, count, amount, paid_amount}].
+def sums(conditions: Sequence[Condition]) -> list[tuple[str, str, int, int, int]]:
+    """What papers that meet conditions come to: [(kind, currency, count, amount, paid amount)].
 
-    Void ones are left out.
+    Amounts are in 1/100; in 1/10 000 they could add up to more than 64 bits. Void papers are left
+    out. All others are read: nobody has more of them than deals.
     """
-    where, params = join_conditions(conditions)
-    # In 1/100, as sums of reports: amounts in 1/10 000 could add up to more than 64 bits.
-    found = rows(
-        "SELECT kind, currency, count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
-        f" FROM paper WHERE voided_at IS NULL{where and f' AND {where}'}"
-        " GROUP BY kind, currency ORDER BY kind, currency",
-        params,
-    )
-    names = ("kind", "currency", "count", "amount", "paid_amount")
-    return [
-        dict(zip(names, (*group, amount / 100, paid / 100), strict=True))
-        for *group, amount, paid in found
-    ]
+    where, params = join_conditions([*conditions, Condition("voided_at IS NULL")])
+    figures = "count(*), sum(amount / 100), coalesce(sum(paid_amount / 100), 0)"
+    grouped = f"SELECT kind, currency, {figures} FROM paper WHERE {where}"
+    return rows(f"{grouped} GROUP BY kind, currency ORDER BY kind, currency", params)
 
 
 def _pictures(snapshot: dict[str, Any]) -> dict[str, bytes]:
