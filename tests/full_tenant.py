@@ -543,6 +543,7 @@ def _hooks(caller: Caller) -> None:
         {"target": "deal", "known": "update", "defaults": {"title": "Замовлення"}},
         {"target": "note", "active": False},
         {"target": "call", **signed},
+        {"target": "payment"},
     ]
     ids = [caller.add("/inbound-hooks", name=f"Вхід {hook['target']}", **hook) for hook in hooks]
     url = caller.do("GET", f"/inbound-hooks/{ids[0]}")["url"]

@@ -15,9 +15,11 @@ from crm.records.erasure import Person as Named
 from crm.resources.inbound import calls, targets
 from crm.resources.inbound.body_values import iterate_values, read_body
 from crm.resources.inbound.calls import LARGE_BODY_CHARACTERS, MAX_BODY_BYTES
+from crm.resources.papers import company
 from crm.storage import heavy_work, sweeps
 from crm.storage.session import execute, rows, transaction
 from tests.cases import loop_over
+from tests.company_papers import REQUISITES
 from tests.concurrency import holding
 from tests.conftest import OLENA, Api, key_for
 from tests.memory import peak_bytes
@@ -529,3 +531,77 @@ def test_values_of_own_fields_of_a_client_are_mapped(api, send):
     sender = send(**{**ORDER, "mapping": {**ORDER["mapping"], "w": "client.custom.wood"}})
     sender.sent({**BODY, "w": "дуб"})
     assert api.read("/clients")[0]["custom"] == {"wood": "дуб"}
+
+
+# Payments
+
+PAYMENT = {
+    "name": "Bank",
+    "target": "payment",
+    "mapping": {"purpose": "number", "sum": "paid_amount", "day": "paid_at"},
+    "id_path": "id",
+}
+PAID = {"id": 1, "purpose": "Оплата за рахунком № 1/2026 від 02.03", "sum": "1 000,50"}
+PAID |= {"day": "04.03.2026"}
+
+
+@pytest.fixture
+def invoice(crm, api, no_typst):
+    with crm.tenants.session("acme"):
+        company.update(requisites=REQUISITES)
+    deal = api.create("/deals", title="Крісла", amount="1250.50")
+    return f"/papers/{api.create(f'/deals/{deal}/papers', kind='invoice')}"
+
+
+def test_a_payment_is_noted_once(api, send, invoice):
+    bank = send(**PAYMENT)
+    for body in (PAID, PAID, PAID | {"sum": 1}):
+        assert bank.send(body).status_code == 200
+    paper = api.read(invoice)
+    assert (paper["paid_at"], paper["paid_amount"]) == ("2026-03-04", 1000.5)
+    assert paper["version"] == 2
+    assert {(call["state"], call["resource"]) for call in bank.calls()} == {("done", "papers")}
+
+
+def test_a_payment_without_a_day_and_a_sum_is_one_in_full(api, send, invoice):
+    send(**PAYMENT).send({"purpose": "1/2026"})
+    paper = api.read(invoice)
+    assert (paper["paid_at"], paper["paid_amount"]) == ("2026-03-02", 1250.5)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code"),
+    [
+        ({"purpose": "№ 7/2026"}, "number", "not_found"),
+        ({"sum": 5}, "number", "required"),
+        ({"purpose": "1/2026", "sum": "багато"}, "paid_amount", "invalid_number"),
+        ({"purpose": "1/2026", "day": "32.13.2026"}, "paid_at", "invalid_date"),
+    ],
+)
+def test_a_payment_of_nothing_known_is_kept_with_its_reason(api, send, invoice, body, field, code):
+    bank = send(**PAYMENT)
+    assert bank.send(body).status_code == 200
+    (call,) = bank.calls()
+    (reason,) = call["reasons"]
+    assert (call["state"], reason["field"], reason["code"]) == ("failed", field, code)
+    assert api.read(invoice)["paid_at"] is None
+
+
+def test_a_call_that_came_before_its_invoice_is_run_again(api, send, invoice):
+    bank = send(**PAYMENT)
+    call = bank.sent(PAID | {"purpose": "рахунок 2/2026"})
+    assert call["state"] == "failed"
+    paper = api.read(invoice)
+    second = api.create(f"/deals/{paper['deal_id']}/papers", kind="invoice")
+    for _ in range(2):
+        assert api.post(f"/inbound-calls/{call['id']}/replay").json["state"] == "done"
+    assert api.read(f"/papers/{second}")["paid_amount"] == 1000.5
+    assert api.read(invoice) == paper
+
+
+def test_a_hook_of_payments_needs_the_right_to_papers(crm, api):
+    key = Api(crm, "acme", key_for(crm, "acme", "inbound:write"))
+    answer = key.post("/inbound-hooks", PAYMENT)
+    assert (answer.status_code, answer.json["scope"]) == (403, "papers:write")
+    others = PAYMENT | {"mapping": {"a": "extra.b"}}
+    assert faults(api.post("/inbound-hooks", others)) == [("/mapping/a", "unknown_field")]

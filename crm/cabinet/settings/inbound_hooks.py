@@ -162,6 +162,8 @@ def _names(target: str) -> dict[str, str]:
             label = f"{gettext('Client')}: {column_label(CLIENTS, own)}"
         elif name == targets.NOTE_FIELD:
             label = gettext("Text of the note")
+        elif target == "payment":
+            label = gettext(targets.PAYMENT[name].label)
         else:
             label = column_label(targets.RESOURCES[target], name)
         if is_offered(own):
@@ -179,7 +181,9 @@ def _explain(call: dict[str, Any], names: dict[str, str]) -> Iterator[str]:
 
 def _describe(hook: dict[str, Any], call: dict[str, Any]) -> list[tuple[str, str]]:
     """(label, value) of the record that would come of a call."""
-    noun = "note" if hook["target"] == "note" else targets.RESOURCES[hook["target"]].singular
+    target = hook["target"]
+    nouns = {"note": "note", "payment": "paper"}
+    noun = nouns.get(target) or targets.RESOURCES[target].singular
     record = call["record"] or {}
     return [
         (labels.field(noun, name), text)

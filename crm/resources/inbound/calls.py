@@ -24,6 +24,7 @@ from crm.resources.inbound import hooks, targets
 from crm.resources.inbound.body_values import iterate_values, read_body
 from crm.resources.leads.record import LEAD
 from crm.resources.notes import NOTE
+from crm.resources.papers.record import PAPER
 from crm.resources.tasks import TASK
 from crm.storage.chunks import dry_run_block
 from crm.storage.heavy_work import heavy_work
@@ -31,7 +32,7 @@ from crm.storage.reading import iterate_rows, snapshot
 from crm.storage.session import execute, one_row, row, savepoint, transaction
 
 DONE, FAILED = STATES = ("done", "failed")
-VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE}
+VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE, "papers": PAPER}
 MAX_BODY_BYTES = 256 << 10
 LARGE_BODY_CHARACTERS = 32 << 10  # reading a larger one, and what it becomes, is heavy work
 MAX_FAILED_CALLS, MAX_FAILED_CHARACTERS = 5000, 5_000_000  # of a hook, with the reasons

@@ -61,7 +61,8 @@ class InboundHook(Record):
         required=True,
         create_only=True,
         example="lead",
-        about="What bodies become: a lead, a deal with its client, a note or a call.",
+        about="What bodies become: a lead, a deal with its client, a note, a call, or the payment"
+        " of an invoice.",
     )
     mapping = columns.Extra(
         wire=TextsByName(

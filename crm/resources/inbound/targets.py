@@ -1,14 +1,18 @@
-"""What becomes of a body by a hook's mapping: a lead, a client with a deal, a note or a call.
+"""What becomes of a body by a hook's mapping: a lead, a client with a deal, a note, a call, or the
+payment of an invoice.
 
 The values are read as the cells of a foreign file are (spreadsheets/foreign), and records are made
 by the verbs that imports call. Fields that begin with `client.` describe the person: of a deal the
 client, found by e-mail, else by phone, or made; of a note or a call the client or the lead that has
-it. A call is a task of the type call that is done.
+it. A call is a task of the type call that is done. A payment names the number of its
+invoice, also in a text such as banks have.
 """
 
+import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from crm.errors import Fault, Invalid
+from crm.errors import Fault, FaultCollector, Invalid, NotFound
 from crm.json import dumps
 from crm.records import fields
 from crm.records.custom.fields import PREFIX as OWN
@@ -18,7 +22,11 @@ from crm.resources.clients.csv_columns import CLIENTS
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.leads.csv_columns import LEADS
 from crm.resources.leads.record import Lead, join_extra
+from crm.resources.papers import record as papers
+from crm.resources.papers.record import Paper
 from crm.resources.tasks import TASKS
+from crm.spreadsheets.cells import Spelling
+from crm.spreadsheets.csv_columns import BadCell, plain_column
 from crm.spreadsheets.csv_format import Sheet
 from crm.spreadsheets.foreign.aliases import NEVER_GUESSED, fields_of
 from crm.spreadsheets.foreign.mapping import EXTRA
@@ -34,14 +42,18 @@ EACH = "*"  # in a path: each element of a list
 MAX_ROWS = 1000  # items of a deal
 MAX_ROWS_CHARACTERS = 4_000_000  # together, each with what is of the deal itself
 RESOURCES: dict[str, ImportableResource] = {"lead": LEADS, "deal": DEALS, "call": TASKS}
-TARGETS = ("lead", "deal", "note", "call")
+TARGETS = ("lead", "deal", "note", "call", "payment")
 SCOPES = {  # what a key needs that decides what becomes of bodies
     "lead": ("leads:write",),
     "deal": ("deals:write", "clients:write"),
     "note": ("clients:write", "leads:write"),
     "call": ("tasks:write",),
+    "payment": ("papers:write",),
 }
 NOTE_FIELD = "text"
+PAYMENT = {name: plain_column(Paper, name) for name in ("number", "paid_at", "paid_amount")}
+NUMBER = re.compile(r"[^\s,;:()№#]*\d+/\d{4}(?!\d)")  # of an invoice, in a text
+WITHOUT_EXTRA = ("note", "payment")
 CALL_VALUES = {"type": "call", "status": "done"}
 
 
@@ -55,16 +67,20 @@ class Rules(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A body as it is read: the rows of the record and of the person, or the text of a note."""
+    """A body as it is read: the rows of the record and of the person, the text of a note, or the
+    values of a payment."""
 
     rules: Rules
     record: ParsedFile | None
     person: ParsedFile | None
     note: str
+    payment: dict[str, Any] | None = None
 
 
 def list_fields(target: str) -> list[str]:
     """The fields that values may be mapped to, besides `extra.<name>`."""
+    if target == "payment":
+        return [*PAYMENT]
     own = [NOTE_FIELD] if target == "note" else _names(RESOURCES[target])
     person = [] if target == "lead" else [f"{PERSON}{name}" for name in _names(CLIENTS)]
     return [name for name in own if not (target == "call" and name in CALL_VALUES)] + person
@@ -77,7 +93,7 @@ def check(rules: Rules) -> None:
         *((f"/mapping/{path}", name) for path, name in rules.mapping.items()),
         *((f"/defaults/{name}", name) for name in rules.defaults),
     ):
-        is_extra = rules.target != "note" and name.removeprefix(PERSON).startswith(EXTRA)
+        is_extra = rules.target not in WITHOUT_EXTRA and name.removeprefix(PERSON).startswith(EXTRA)
         if name not in known and not (is_extra and not name.endswith(".")):
             detail = f"a {rules.target} has no field {name!r} that a value may be"
             faults.append(Fault(where, "unknown_field", detail))
@@ -94,6 +110,8 @@ def read(rules: Rules, values: dict[str, str] | None, external_id: str | None) -
     """Read the values of a body at paths_of(); outside transactions. Raises Invalid."""
     if values is None:
         raise Invalid(Fault("", "unreadable", "the body is neither JSON nor a form"))
+    if rules.target == "payment":
+        return Reading(rules, None, None, "", _read_payment(rules, values))
     added = {} if external_id is None else {"external_id": external_id}
     if rules.target == "note":
         note = _cell(rules, values, NOTE_FIELD)
@@ -119,6 +137,8 @@ def write(reading: Reading, record_id: int | None, external_id: str | None) -> t
     record_id: the one that the same call has made before. Raises Invalid, Conflict and NotFound.
     """
     target, file = reading.rules.target, reading.record
+    if reading.payment is not None:
+        return "papers", _pay(reading.payment, reading.rules.updates)
     if file is None:
         if not (person := _find_person(reading)):
             detail = "no client and no open lead has this phone or e-mail"
@@ -135,6 +155,34 @@ def write(reading: Reading, record_id: int | None, external_id: str | None) -> t
     elif target == "deal" and reading.person is not None:
         values["client_id"] = _import(reading.person, {})
     return resource.plural, _import(file, values)
+
+
+def _read_payment(rules: Rules, values: dict[str, str]) -> dict[str, Any]:
+    """The number of an invoice and, if they are there, the day and the amount; raises Invalid."""
+    read, faults = dict[str, Any](), FaultCollector()
+    for name, column in PAYMENT.items():
+        (read[name],) = column.read_cells([_cell(rules, values, name)], Spelling(False, "day", "."))
+        if isinstance(bad := read[name], BadCell):
+            faults.add(name, bad.code, bad.detail)
+    if not read["number"]:
+        faults.add("number", "required", "the payment names no invoice")
+    faults.raise_any()
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _pay(payment: dict[str, Any], updates: bool) -> int:
+    """Note the payment of an invoice and return its id; one that is paid changes if `updates`."""
+    number = payment["number"]
+    for one in (number, *NUMBER.findall(number)):
+        with suppress(NotFound):
+            paper = papers.find_by_number(one)
+            break
+    else:
+        raise Invalid.field("number", "not_found", "no invoice that is not void has this number")
+    if paper.paid_at is None or updates:
+        sent = {name: payment[name] for name in payment if name != "number"}
+        papers.update(paper.id, {"paid_amount": paper.amount, **sent})
+    return paper.id
 
 
 def _mapped(rules: Rules) -> list[str]:
