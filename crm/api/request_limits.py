@@ -24,6 +24,7 @@ MAX_INBOUND_CALLS = 60  # a minute, of one inbound hook
 MAX_LINK_EXPORTS = 60  # a minute, by one export link
 MAX_SESSION_PAGES = 240  # a minute, of one session, and of strangers in one network
 MAX_TENANT_PAGES = 2400  # a minute, of all sessions of a tenant
+MAX_SESSION_FILES = 1200  # a minute, of one session: a page of products has 50 pictures
 
 
 class RateLimit(NamedTuple):
@@ -89,15 +90,25 @@ class Limiter:
         limit = Limit(windows.INBOUND_CALLS, f"{label}/{hook_id}", MAX_INBOUND_CALLS)
         self._require([limit], moment, "too many calls of this hook in a minute")
 
-    def count_page(self, label: str, session_id: int | None, address: str, moment: float) -> None:
+    def count_page(
+        self,
+        label: str,
+        session_id: int | None,
+        address: str,
+        moment: float,
+        is_file: bool = False,
+    ) -> None:
         """Count one page request of a session, or of a stranger if `session_id` is None.
 
         Strangers are counted per network only, because together they must not lock out the
-        tenant's own users. Raises TooMany.
+        tenant's own users. Files, such as pictures of a page, have a limit of their own for each
+        session. Raises TooMany.
         """
         visitor = f"session {session_id}" if session_id else f"network {networks_of(address)[0]}"
         limits = [Limit(windows.PAGES, f"{label}/{visitor}", MAX_SESSION_PAGES)]
-        if session_id:
+        if session_id and is_file:
+            limits = [Limit(windows.PAGES, f"{label}/files of {visitor}", MAX_SESSION_FILES)]
+        elif session_id:
             limits.append(Limit(windows.PAGES, label, MAX_TENANT_PAGES))
         self._require(limits, moment, "too many pages in this minute")
 

@@ -36,9 +36,9 @@ class Pages(flask.Blueprint):
     Reading needs the role viewer and changing the role seller, unless `role` names another; with
     None the page is open to visitors who have not logged in. Options of a route beside Flask's:
     `role`, `at` (the kinds of hosts that have the page), `max_body_bytes`, `max_files` (of a form
-    whose files are not held in memory), and, for what takes a form, `page`: the view that shows the
-    form again when it is refused. It gets the refused form as its argument `form_name`, by default
-    `form`. `once` is for forms that create (once.py).
+    whose files are not held in memory), `is_file` (limited apart from pages), and, for what takes a
+    form, `page`: the view that shows the form again when it is refused. It gets the refused form as
+    its argument `form_name`, by default `form`. `once` is for forms that create (once.py).
     """
 
     def __init__(self, name: str, role: str | None = ""):
@@ -68,6 +68,7 @@ class Pages(flask.Blueprint):
         view_func.at = options.pop("at", (TENANT,))
         view_func.max_body_bytes = options.pop("max_body_bytes", MAX_FORM_BYTES)
         view_func.max_files = options.pop("max_files", 0)
+        view_func.is_file = options.pop("is_file", False)
         super().add_url_rule(rule, endpoint, view_func, provide_automatic_options, **options)
 
 

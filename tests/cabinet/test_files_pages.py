@@ -1,11 +1,14 @@
 """Files on the pages of records: adding without the script, the list, undo, pictures, search."""
 
+import os
 import re
+import tempfile
 
 import pytest
 
 from crm.resources import users
 from crm.resources.files import record as files
+from tests.memory import peak_bytes
 from tests.page_client import Person
 from tests.pictures import png
 from tests.resources.test_files import FIRST, PLURALS, add, upload
@@ -76,6 +79,23 @@ def test_what_is_not_taken_says_why_and_leaves_nothing(olena, api, lead, parts, 
     assert page.status_code == status
     assert text in re.search(r'class="error-about">\s*<p>(.*?)</p>', page.text)[1]
     assert api.read(f"{lead}/files") == []
+
+
+def test_an_upload_is_never_in_memory_as_a_whole(olena, api, lead):
+    olena.sees(lead)
+    send(olena, lead, (PDF, "first.pdf"))  # what is done once
+    head = '--x\r\nContent-Disposition: form-data; name="{}"'
+    token = f"{head.format('csrf_token')}\r\n\r\n{olena._token}\r\n"
+    with tempfile.TemporaryFile() as body:
+        body.write(f'{token}{head.format("file")}; filename="a.mov"\r\n\r\n'.encode())
+        body.seek(files.MAX_BYTES - 1, os.SEEK_CUR)
+        body.write(b"x\r\n--x--\r\n")
+        sent = {"input_stream": body, "content_length": body.tell()}
+        sent["content_type"] = "multipart/form-data; boundary=x"
+        body.seek(0)
+        assert peak_bytes(lambda: olena.open("POST", f"{lead}/files", **sent)) < 6 << 20
+    assert olena.page.status_code == 303
+    assert api.read(f"{lead}/files")[0]["size"] == files.MAX_BYTES
 
 
 def test_an_upload_without_the_token_is_refused(olena, api, lead):

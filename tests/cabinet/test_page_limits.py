@@ -44,6 +44,15 @@ def test_strangers_do_not_use_up_the_pages_of_a_tenant(crm):
     assert statuses(Person(crm, user_id=OLENA), 3) == [200] * 3
 
 
+def test_pictures_are_limited_apart_from_pages(crm, monkeypatch):
+    monkeypatch.setattr(request_limits, "MAX_SESSION_FILES", 8)
+    olena = Person(crm, user_id=OLENA)
+    assert statuses(olena, 9, "/files/1") == [404] * 8 + [429]
+    assert statuses(olena, 6) == [200] * 5 + [429]
+    stranger = Person(crm)
+    assert statuses(stranger, 6, "/files/1") == [302] * 5 + [429]
+
+
 def test_files_of_pages_and_the_api_do_not_count(crm, api):
     olena = Person(crm, user_id=OLENA)
     page = olena.sees("/leads")

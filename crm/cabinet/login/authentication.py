@@ -89,7 +89,8 @@ def install(app: Flask, config: Config) -> None:
         session_id = g.session.id if g.session else None
         # Counted before the login and the role are checked, so that refused pages are limited, too.
         moment = visited.source.steady_clock.uptime()
-        current_app.limiter.count_page(visited.label, session_id, request.remote_addr or "", moment)
+        address, is_file = request.remote_addr or "", view.is_file
+        current_app.limiter.count_page(visited.label, session_id, address, moment, is_file)
         if not g.session and view.role:
             # Only a page that GET opens can be returned to after the login.
             back = request.full_path.rstrip("?") if request.method == "GET" else "/"

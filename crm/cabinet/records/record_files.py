@@ -40,7 +40,7 @@ def files_of(noun: str, id: str) -> dict[str, Any]:
     }
 
 
-@pages.get("/files/<id>")
+@pages.get("/files/<id>", is_file=True)
 def show_file(id: str) -> Response:
     file = files.find_live(id)
     is_shown = file.content_type in files.PICTURES
