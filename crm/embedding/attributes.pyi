@@ -512,6 +512,8 @@ class PersonalData(TypedDict):
     deals: list[Deal]
     tasks: list[Task]
     notes: list[Note]
+    files: list[File]
+    papers: list[Paper]
     changes: list[Change]
     inbound_calls: list[InboundCall]
     events: list[dict[str, Any]]
@@ -530,6 +532,38 @@ class FormerText(TypedDict):
     text: str
     user_id: str | None
     at: str
+
+class File(TypedDict):
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    user_id: str | None
+    created_at: str
+    updated_at: str
+    version: int
+
+class Paper(TypedDict):
+    id: str
+    deal_id: str
+    client_id: str | None
+    kind: Literal["offer", "invoice", "act", "delivery_note"]
+    language: Literal["uk", "en"]
+    number: str
+    date: str
+    client_name: str | None
+    amount: int | Decimal
+    vat_amount: int | Decimal | None
+    currency: str
+    sha256: str | None
+    user_id: str | None
+    voided_at: str | None
+    paid_at: str | None
+    paid_amount: int | Decimal | None
+    created_at: str
+    updated_at: str
+    version: int
 
 class Change(TypedDict):
     id: str
@@ -576,38 +610,6 @@ class Merged(TypedDict):
     status: Literal["ok"]
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
-
-class File(TypedDict):
-    id: str
-    name: str
-    content_type: str
-    size: int
-    sha256: str
-    user_id: str | None
-    created_at: str
-    updated_at: str
-    version: int
-
-class Paper(TypedDict):
-    id: str
-    deal_id: str
-    client_id: str | None
-    kind: Literal["offer", "invoice", "act", "delivery_note"]
-    language: Literal["uk", "en"]
-    number: str
-    date: str
-    client_name: str | None
-    amount: int | Decimal
-    vat_amount: int | Decimal | None
-    currency: str
-    sha256: str | None
-    user_id: str | None
-    voided_at: str | None
-    paid_at: str | None
-    paid_amount: int | Decimal | None
-    created_at: str
-    updated_at: str
-    version: int
 
 class PaperLinkCreated(TypedDict):
     status: Literal["ok"]
@@ -1244,13 +1246,14 @@ class Recovery(TypedDict):
 class InboundHook(TypedDict):
     id: str
     name: str
-    target: Literal["lead", "deal", "note", "call"]
+    target: Literal["lead", "deal", "note", "call", "payment"]
     mapping: dict[str, Any]
     defaults: dict[str, Any]
     id_path: str | None
     known: Literal["skip", "update"]
     signature_header: str | None
     signature_algorithm: Literal["sha256", "sha1", "sha512"]
+    takes_files: bool
     active: bool
     url: str | None
     failed_calls: int
@@ -1644,7 +1647,8 @@ class Leads:
     def restore(self, id: int | str, /) -> Lead:
         """Restore a lead that was deleted in the last 30 days."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
-        """Erase the personal data of a lead for good: owners only, without undo.
+        """Erase the personal data of a lead for good, without undo: owners only. Invoices, acts and
+            delivery notes stay, as the law asks (`kept_papers`).
 
         dry_run: `true`: only count, change nothing.
         """
@@ -1939,9 +1943,10 @@ class Clients:
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
     def personal_data(self, id: int | str, /) -> PersonalData:
-        """Get all that is stored of a client: records, notes, events, calls of inbound hooks."""
+        """Get all that is stored of a client: records, notes, papers, files, events, inbound calls."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
-        """Erase the personal data of a client for good: owners only, without undo.
+        """Erase the personal data of a client for good, without undo: owners only. Invoices, acts
+            and delivery notes stay, as the law asks (`kept_papers`).
 
         dry_run: `true`: only count, change nothing.
         """
@@ -4289,7 +4294,7 @@ class Inbound_hooks:
         self,
         *,
         name: str,
-        target: Literal["lead", "deal", "note", "call"],
+        target: Literal["lead", "deal", "note", "call", "payment"],
         mapping: Mapping[str, Any] | None = ...,
         defaults: Mapping[str, Any] | None = ...,
         id_path: str | None = ...,
@@ -4297,17 +4302,21 @@ class Inbound_hooks:
         signature_header: str | None = ...,
         signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
         signature_secret: str | None = ...,
+        takes_files: bool = ...,
         active: bool = ...,
     ) -> InboundHook:
         """Add a hook; `GET` of it has the `url` to send to.
 
-        target: What bodies become: a lead, a deal with its client, a note or a call.
+        target: What bodies become: a lead, a deal with its client, a note, a call, or the payment
+            of an invoice.
         mapping: `{path in a body: field}`. Several paths of one field are joined; `*` in a path
             is each element of a list; fields that begin with `client.` describe the person.
         defaults: `{field: text}` where a body has none.
         id_path: Where a body has the sender's id: the same id is one record.
         known: What a further body about a known record does. By default `skip`.
         signature_algorithm: Of the HMAC of the body, in hex or Base64. By default `sha256`.
+        takes_files: Whether the files of a multipart body become files of the record: at most 5,
+            10 MiB together. By default `false`.
         active: If not, its address answers 404. By default `true`.
         """
     def get(self, id: int | str, /) -> InboundHook:
@@ -4325,6 +4334,7 @@ class Inbound_hooks:
         signature_header: str | None = ...,
         signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
         signature_secret: str | None = ...,
+        takes_files: bool = ...,
         active: bool = ...,
         version: int = ...,
     ) -> InboundHook:
@@ -4336,6 +4346,8 @@ class Inbound_hooks:
         id_path: Where a body has the sender's id: the same id is one record.
         known: What a further body about a known record does.
         signature_algorithm: Of the HMAC of the body, in hex or Base64.
+        takes_files: Whether the files of a multipart body become files of the record: at most 5,
+            10 MiB together.
         active: If not, its address answers 404.
         version: As it was read: refused when the record has changed since.
         """
