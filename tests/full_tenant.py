@@ -540,6 +540,7 @@ def _hooks(caller: Caller) -> None:
     signed = {"signature_header": "X-Signature", "signature_secret": "спільний"}
     hooks = [
         {"target": "lead", "mapping": {"Ім’я": "name", "Телефон": "phone"}, "id_path": "id"},
+        {"target": "lead", "takes_files": True},
         {"target": "deal", "known": "update", "defaults": {"title": "Замовлення"}},
         {"target": "note", "active": False},
         {"target": "call", **signed},

@@ -125,8 +125,8 @@ def request_all(file: Path, key: str, asked_at: float, data: Path) -> dict[str, 
             "/inbound-calls": ["1", "2"],
             "/files": [str(id) for (id,) in opened.execute(LIVE_FILES)],
         }
-    with app.tenants.session(LABEL) as session:  # as where an archive is restored
-        session.source.contents.take_from(file)
+        with app.tenants.session(LABEL) as session:  # as where an archive is restored
+            session.source.contents.take_from(opened)
     responses = {}
     for path in (*_addresses(app, caller, ids), *MORE):
         responses[path] = response_to(caller, path)

@@ -1253,6 +1253,7 @@ class InboundHook(TypedDict):
     known: Literal["skip", "update"]
     signature_header: str | None
     signature_algorithm: Literal["sha256", "sha1", "sha512"]
+    takes_files: bool
     active: bool
     url: str | None
     failed_calls: int
@@ -4301,6 +4302,7 @@ class Inbound_hooks:
         signature_header: str | None = ...,
         signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
         signature_secret: str | None = ...,
+        takes_files: bool = ...,
         active: bool = ...,
     ) -> InboundHook:
         """Add a hook; `GET` of it has the `url` to send to.
@@ -4313,6 +4315,8 @@ class Inbound_hooks:
         id_path: Where a body has the sender's id: the same id is one record.
         known: What a further body about a known record does. By default `skip`.
         signature_algorithm: Of the HMAC of the body, in hex or Base64. By default `sha256`.
+        takes_files: Whether the files of a multipart body become files of the record: at most 5,
+            10 MiB together. By default `false`.
         active: If not, its address answers 404. By default `true`.
         """
     def get(self, id: int | str, /) -> InboundHook:
@@ -4330,6 +4334,7 @@ class Inbound_hooks:
         signature_header: str | None = ...,
         signature_algorithm: Literal["sha256", "sha1", "sha512"] = ...,
         signature_secret: str | None = ...,
+        takes_files: bool = ...,
         active: bool = ...,
         version: int = ...,
     ) -> InboundHook:
@@ -4341,6 +4346,8 @@ class Inbound_hooks:
         id_path: Where a body has the sender's id: the same id is one record.
         known: What a further body about a known record does.
         signature_algorithm: Of the HMAC of the body, in hex or Base64.
+        takes_files: Whether the files of a multipart body become files of the record: at most 5,
+            10 MiB together.
         active: If not, its address answers 404.
         version: As it was read: refused when the record has changed since.
         """

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import io
 import json
 import logging
 
@@ -605,3 +606,48 @@ def test_a_hook_of_payments_needs_the_right_to_papers(crm, api):
     assert (answer.status_code, answer.json["scope"]) == (403, "papers:write")
     others = PAYMENT | {"mapping": {"a": "extra.b"}}
     assert faults(api.post("/inbound-hooks", others)) == [("/mapping/a", "unknown_field")]
+
+
+# Files
+
+
+def with_files(*files, **texts):
+    return {"data": {**texts, "photo": [(io.BytesIO(data), name) for name, data in files]}}
+
+
+def test_files_of_a_body_become_those_of_the_record_once(api, send):
+    site = send(**LEAD, takes_files=True, id_path="id")
+    for _ in range(2):
+        sent = with_files(
+            ("a.txt", b"1"), ("b.txt", b"2"), id="7", Name="Марія", Phone="0671112233"
+        )
+        assert site.send(**sent).status_code == 200
+    (lead,) = api.read("/leads")
+    assert (lead["name"], lead["phone"]) == ("Марія", "+380671112233")
+    files = api.read(f"/leads/{lead['id']}/files")
+    assert sorted(file["name"] for file in files) == ["a.txt", "b.txt"]
+    assert api.get(f"/files/{files[0]['id']}").data in (b"1", b"2")
+
+
+def test_files_are_bounded_and_none_is_kept_by_half(crm, api, send):
+    site = send(**LEAD, takes_files=True)
+    person = {"Name": "Марія", "Phone": "0671112233"}
+    six = [(f"{number}.txt", b"1%d" % number) for number in range(6)]
+    assert site.send(**with_files(*six, **person)).status_code == 413
+    large = {"data": bytes((10 << 20) + 1), "content_type": "multipart/form-data; boundary=x"}
+    assert site.send(**large).status_code == 413
+    assert api.read("/leads") == [] and site.calls() == []
+    assert site.send(**with_files(("a.txt", b"1"), Name="без телефону")).status_code == 200
+    assert [call["state"] for call in site.calls()] == ["failed"]
+    assert site.send(**with_files(("empty.txt", b""), **person)).status_code == 200
+    (lead,) = api.read("/leads")
+    assert api.read(f"/leads/{lead['id']}/files") == []
+
+
+def test_a_hook_takes_no_files_unless_it_shall(api, send):
+    site = send(**LEAD)
+    site.send(**with_files(("a.txt", b"1"), Name="Марія", Phone="0671112233"))
+    assert site.send(**with_files(("a", bytes(300 << 10)), Name="М")).status_code == 413
+    assert api.read("/leads") == [] and [call["state"] for call in site.calls()] == ["failed"]
+    refused = api.post("/inbound-hooks", PAYMENT | {"takes_files": True})
+    assert faults(refused) == [("/takes_files", "invalid_choice")]

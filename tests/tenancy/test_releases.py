@@ -297,7 +297,9 @@ def test_its_webhooks_continue(frozen: Frozen, hook: WebhookReceiver) -> None:
 # Freezing a release
 
 
-def test_a_frozen_release_has_all_that_the_schema_can_hold_and_every_operation(tmp_path: Path):
+def test_a_frozen_release_has_all_that_the_schema_can_hold_and_every_operation(
+    tmp_path: Path, no_typst: None
+):
     """What is not there is named: a new table, column or status has its place in full_tenant.py."""
     file = tmp_path / "made.db"
     key, asked_at = releases.build(tmp_path / "data", file)

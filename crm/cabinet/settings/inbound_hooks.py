@@ -32,7 +32,10 @@ from crm.spreadsheets.foreign.mapping import EXTRA
 PRESETS: dict[str, dict[str, Any]] = tomllib.loads(
     package_files.files(inbound).joinpath("presets.toml").read_text("utf-8")
 )
-FIELDS = ("name", "id_path", "known", "signature_header", "signature_algorithm", "active")
+FIELDS = (
+    *("name", "id_path", "known", "signature_header", "signature_algorithm"),
+    *("takes_files", "active"),
+)
 EDITED = (*FIELDS, "mapping", "defaults")
 MAX_CALLS = 10
 MAX_VALUES, MAX_PATH_CHARACTERS = 300, 255  # of a body, to be chosen from

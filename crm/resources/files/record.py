@@ -7,7 +7,7 @@ were sent, and nothing is done by them: a picture is known by its first bytes.
 
 import os
 import re
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from peewee import IntegerField, TextField
 
@@ -66,14 +66,23 @@ delete_after("file", "deleted_at")
 
 
 def add(
-    noun: str, record_id: int | str, file: BinaryIO, name: str | None, content_type: str = ""
+    noun: str, record_id: int | str, file: IO[bytes], name: str | None, content_type: str = ""
 ) -> int:
     """Store a file, as it was sent, on a live record and return its id.
 
-    The first picture of a product is the one that is shown of it. Raises NotFound, Invalid
-    `empty_file` or `too_many_files`, StorageQuota and StorageFull; nothing is stored then.
+    Raises NotFound, and what store() and attach() do; nothing is stored then.
     """
     require_live(noun, record_id)
+    stored = store(file, name, content_type)
+    with transaction():
+        return attach(noun, record_id, stored)
+
+
+def store(file: IO[bytes], name: str | None, content_type: str = "") -> dict[str, Any]:
+    """Store the bytes of a file that is about to be attached to a record; outside transactions.
+
+    Raises Invalid `empty_file`, StorageQuota and StorageFull; nothing is stored then.
+    """
     size = file.seek(0, os.SEEK_END)
     if not size:
         raise Invalid.field("file", "empty_file", "the file is empty")
@@ -83,20 +92,34 @@ def add(
     file.seek(0)
     name = _clean(name or "")
     sha256, _ = current_session().source.contents.add(file)
-    with transaction():
-        values = {
-            "noun": noun,
-            "record_id": require_live(noun, record_id),
-            "user_id": current_session().user_id,
-            "search_text": fold(name),
-        }
-        if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
-            raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
-        values |= {"name": name, "size": size, "sha256": sha256}
-        values["content_type"] = picture_type or _media_type(content_type)
-        added = File.add(values)
-        _show_first_picture(added)
-        return added.id
+    media_type = picture_type or _media_type(content_type)
+    return {"name": name, "size": size, "sha256": sha256, "content_type": media_type}
+
+
+def attach(noun: str, record_id: int | str, stored: dict[str, Any]) -> int:
+    """Add what store() has stored to a live record, inside a transaction; return its id.
+
+    The first picture of a product is the one that is shown of it. Raises NotFound and Invalid
+    `too_many_files`.
+    """
+    values = {
+        "noun": noun,
+        "record_id": require_live(noun, record_id),
+        "user_id": current_session().user_id,
+        "search_text": fold(stored["name"]),
+    }
+    if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
+        raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
+    added = File.add(values | stored)
+    _show_first_picture(added)
+    return added.id
+
+
+def attach_once(noun: str, record_id: int, stored: dict[str, Any]) -> None:
+    """attach() unless the record has had this file: it is sent again when an answer was lost."""
+    same = "noun = ? AND record_id = ? AND sha256 = ? AND name = ?"
+    if File.first(same, noun, record_id, stored["sha256"], stored["name"]) is None:
+        attach(noun, record_id, stored)
 
 
 def _show_first_picture(file: File) -> None:

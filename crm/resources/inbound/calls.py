@@ -5,6 +5,7 @@ which no record comes stays with its reasons, and its hook counts it, until it i
 again by the hook's mapping of that day.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,6 +21,7 @@ from crm.records.retention import delete_after
 from crm.records.schemas import RecordSchema, schema_of
 from crm.records.views import RecordView, declare_views
 from crm.resources.deals.record import DEAL
+from crm.resources.files import record as files
 from crm.resources.inbound import hooks, targets
 from crm.resources.inbound.body_values import iterate_values, read_body
 from crm.resources.leads.record import LEAD
@@ -33,6 +35,7 @@ from crm.storage.session import execute, one_row, row, savepoint, transaction
 
 DONE, FAILED = STATES = ("done", "failed")
 VIEWS = {"leads": LEAD, "deals": DEAL, "tasks": TASK, "notes": NOTE, "papers": PAPER}
+Files = Sequence[dict[str, Any]]  # as files.store() gives them
 MAX_BODY_BYTES = 256 << 10
 LARGE_BODY_CHARACTERS = 32 << 10  # reading a larger one, and what it becomes, is heavy work
 MAX_FAILED_CALLS, MAX_FAILED_CHARACTERS = 5000, 5_000_000  # of a hook, with the reasons
@@ -84,10 +87,10 @@ class Attempt:
         except Invalid as invalid:
             self.reading = invalid
 
-    def run(self, known_id: int | None = None) -> dict[str, Any]:
+    def run(self, known_id: int | None = None, stored: Files = ()) -> dict[str, Any]:
         """Make the record, inside a transaction; returns columns of the call.
 
-        known_id: the record that this call has made before.
+        known_id: the record that this call has made before. stored: the files that came with it.
         """
         outcome: dict[str, Any] = {"sender_id": self.sender_id, "state": DONE, "reasons": None}
         try:
@@ -97,6 +100,8 @@ class Attempt:
                 resource, id = targets.write(
                     self.reading, known_id or self._find_note(), self.external_id
                 )
+                for file in stored:
+                    files.attach_once(resource.removesuffix("s"), id, file)
         except (Invalid, Conflict, NotFound) as error:
             faults = error.faults or [Fault("", error.code, error.detail)]
             reasons = [
@@ -116,8 +121,10 @@ class Attempt:
         return known[0] if known else None
 
 
-def receive(hook: hooks.InboundHook, body: str) -> None:
+def receive(hook: hooks.InboundHook, body: str, stored: Files = ()) -> None:
     """Store what was sent together with the record that it becomes, in one transaction.
+
+    stored: what files.store() gave of the files that came with it, which become the record's.
 
     The hook's user is alerted of a call without a record, and not of the next ones until that is
     seen. Raises StorageQuota for a call without a record if the hook has no room for more of them.
@@ -125,7 +132,7 @@ def receive(hook: hooks.InboundHook, body: str) -> None:
     with _slot(body):
         attempt = Attempt(hook.id, hook.id_path, hook.rules, body)
         with transaction():
-            outcome = attempt.run()
+            outcome = attempt.run(stored=stored)
             is_failed = outcome["state"] == FAILED
             is_stored = not is_failed or has_room(hook.id)
             if is_stored:

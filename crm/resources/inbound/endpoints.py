@@ -1,22 +1,25 @@
 """HTTP endpoints of inbound hooks and their calls, and `POST /in/<token>`, where programs send.
 
 A request to a hook is answered without Flask's contexts, as an operation of the API is, and with
-200 only when it is stored. 404: no such hook; 413: beyond MAX_BODY_BYTES; 429: over 60 a minute and
-hook; 403: a wrong signature.
+200 only when it is stored. 404: no such hook; 413: beyond MAX_BODY_BYTES, or MAX_BYTES_WITH_FILES;
+429: over 60 a minute and hook; 403: a wrong signature.
 """
 
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Flask, Request
 
 from crm.api.blueprints import Blueprint, Endpoints, make_view
-from crm.api.bodies import read_body
+from crm.api.bodies import InMemory, read_body
 from crm.api.operations import JsonResponse
 from crm.api.request_limits import Limiter
+from crm.errors import TooLarge
 from crm.json import dumps
 from crm.records import queries, verbs
 from crm.records.columns import N_
+from crm.resources.files import record as files
 from crm.resources.inbound import calls, hooks
 from crm.resources.inbound.hooks import HOOK, PATH, InboundHook
 from crm.storage.clocks import uptime
@@ -24,6 +27,7 @@ from crm.storage.session import current_session
 
 NEEDED = "Needs `inbound:write`, and the right to write what bodies become, such as `leads:write`."
 
+MAX_FILES, MAX_BYTES_WITH_FILES = 5, 10 << 20
 STORED = dumps({"status": "success"})  # the word that Binotel expects; others look at the 200 only
 
 
@@ -73,11 +77,26 @@ def install(app: Flask, limiter: Limiter) -> None:
     def serve(sent: Request, tokens: list[str]) -> JsonResponse:
         session, hook = current_session(), hooks.find_by_token(tokens[0])
         limiter.count_inbound_call(session.label, hook.id, uptime())
-        body = read_body(sent, calls.MAX_BODY_BYTES)
+        has_files = hook.takes_files and sent.mimetype == "multipart/form-data"
+        body = read_body(sent, MAX_BYTES_WITH_FILES if has_files else calls.MAX_BODY_BYTES)
         hook.check_signature(sent.headers.get(hook.signature_header or "", ""), body)
         session.user_id, session.is_program = hook.user_id, True
-        calls.receive(hook, body.decode("utf-8", "replace").replace("\0", "\ufffd"))
+        body, stored = _take_files(sent) if has_files else (body, [])
+        calls.receive(hook, body.decode("utf-8", "replace").replace("\0", "\ufffd"), stored)
         return JsonResponse(STORED)
 
-    view = make_view("receive_inbound_call", serve, max_body_bytes=calls.MAX_BODY_BYTES)
+    view = make_view("receive_inbound_call", serve, max_body_bytes=MAX_BYTES_WITH_FILES)
     app.add_url_rule(f"{PATH}/<token>", view_func=view, methods=["POST"])
+
+
+def _take_files(sent: Request) -> tuple[bytes, list[dict[str, Any]]]:
+    """The texts of a multipart body, as a form, and its files, stored; raises TooLarge."""
+    sent.form_data_parser_class = InMemory
+    body = urlencode([*sent.form.items(multi=True)]).encode()
+    every = [part for _, part in sent.files.items(multi=True)]
+    parts = [part for part in every if part.filename and part.read(1)]  # not an empty input
+    if len(body) > calls.MAX_BODY_BYTES or len(parts) > MAX_FILES:
+        raise TooLarge(f"at most {calls.MAX_BODY_BYTES} bytes of texts and {MAX_FILES} files")
+    return body, [
+        files.store(part.stream, part.filename, part.content_type or "") for part in parts
+    ]

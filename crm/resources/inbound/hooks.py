@@ -89,6 +89,11 @@ class InboundHook(Record):
         about="Of the HMAC of the body, in hex or Base64.",
     )
     signature_secret = columns.Text(255, load_only=True, example="shared with the sender")
+    takes_files = columns.Boolean(
+        default=False,
+        about="Whether the files of a multipart body become files of the record: at most 5, 10 MiB"
+        " together.",
+    )
     active = columns.Boolean(default=True, about="If not, its address answers 404.")
     url = Shown(
         Address(
@@ -125,6 +130,9 @@ class InboundHook(Record):
         # A rule whose field has been hidden since does not keep a hook from being renamed or ended.
         if {*changed} - {"name", "active"}:
             targets.check(self.rules)
+        if self.takes_files and self.target not in targets.WITH_FILES:
+            detail = f"files are of a {', '.join(targets.WITH_FILES)}"
+            raise Invalid.field("takes_files", "invalid_choice", detail)
         if bool(self.signature_header) != bool(self.signature_secret):
             detail = "a signature needs signature_header and signature_secret"
             raise Invalid.field("signature_header", "required", detail)

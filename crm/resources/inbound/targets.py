@@ -53,6 +53,7 @@ SCOPES = {  # what a key needs that decides what becomes of bodies
 NOTE_FIELD = "text"
 PAYMENT = {name: plain_column(Paper, name) for name in ("number", "paid_at", "paid_amount")}
 NUMBER = re.compile(r"[^\s,;:()№#]*\d+/\d{4}(?!\d)")  # of an invoice, in a text
+WITH_FILES = ("lead", "deal", "call")
 WITHOUT_EXTRA = ("note", "payment")
 CALL_VALUES = {"type": "call", "status": "done"}
 
