@@ -281,7 +281,7 @@ def test_every_page_that_makes_access_is_listed_here(crm: CRMApp):
         "recover_webhook", "resend_delivery", "change_hook", "delete_hook", "replay_call",
         "delete_call", "add_field", "change_field", "preview_field", "move_field", "retire_field",
         "restore_field", "delete_field", "fill_field",
-        "choose_alerts", "choose_turns", "disconnect_telegram", "end_calendar",
+        "choose_alerts", "choose_turns", "change_papers", "disconnect_telegram", "end_calendar",
         "connect_telegram",  # test_telegram.py
     }  # fmt: skip
     posting = {

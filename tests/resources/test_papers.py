@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from crm.errors import Invalid
 from crm.resources import users
 from crm.resources.papers import company, record
 from tests.concurrency import run_in_threads
@@ -98,6 +99,23 @@ def test_an_invoice_needs_the_companys_requisites(crm, api, deal):
     assert (answer.status_code, answer.json["code"]) == (409, "requisites_missing")
     assert answer.json["missing"] == ["iban"]
     assert make(api, deal, "act")["number"] == "1/2026"
+
+
+def test_the_companys_requisites_are_merged_and_cleared(crm):
+    with crm.tenants.session("acme"):
+        company.update(requisites=SELLER, paper_settings={"vat_mode": "inside"})
+        company.update(requisites={"bank": None, "iban": "UA21 3223 1300 0002 6007 2335 6600 1"})
+        kept = {name: SELLER[name] for name in ("legal_name", "edrpou", "iban")}
+        assert company.about()["requisites"] == kept
+        with pytest.raises(Invalid) as refused:
+            company.update(requisites={"edrpou": "14360571"}, paper_settings={"vat_rate": 19})
+        assert [(fault.where, fault.code) for fault in refused.value.faults] == [
+            ("/requisites/edrpou", "invalid_edrpou"),
+            ("/paper_settings/vat_rate", "invalid_choice"),
+        ]
+        company.update(requisites=None)
+        assert company.about()["requisites"] == {}
+        assert company.about()["paper_settings"]["vat_mode"] == "inside"
 
 
 def test_an_invoice_is_paid(api, deal):

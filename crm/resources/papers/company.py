@@ -9,8 +9,8 @@ from crm.storage.session import execute, one_row, transaction
 
 
 class CompanyPapers(Body):
-    requisites = Requisites()
-    paper_settings = PaperSettings()
+    requisites = Requisites().variant(incoming=True, required=False)
+    paper_settings = PaperSettings().variant(incoming=True, required=False)
 
 
 COMPANY = CompanyPapers()
