@@ -297,3 +297,13 @@ def test_a_young_tenant_sends_few_papers(crm, olena, post, invoice, monkeypatch)
     sent = [olena.post(f"{invoice}/send", {"to": f"{number}@a.example"}) for number in range(11)]
     assert [answer.status_code for answer in sent] == [303] * 10 + [429]
     assert len(post.letters) == 10
+
+
+def test_an_erasure_says_which_papers_stay(olena, api, deal, invoice):
+    olena.sends(f"{deal}/papers", {"kind": "offer", "language": "uk"})
+    client = api.read(deal)["client_id"]
+    page = olena.post(f"/clients/{client}/erase").text
+    assert "комерційні пропозиції: 1" in page
+    assert "Рахунки, акти й накладні залишаться без змін, як вимагає закон: 1." in page
+    olena.confirms(f"/clients/{client}/erase")
+    assert olena.get(invoice).status_code == 200
