@@ -84,7 +84,7 @@ class Operation:
     needs: the scopes that the key must have; empty: any valid key.
     reads: of a change, the scope without which the response has no stored value (D1).
     answer: the schema of a page or of JSON, or what makes it; that of a record is the view's.
-    upload: reads the file of a request (spreadsheets/endpoints.py).
+    upload: reads the file of a request with these ids in its path (spreadsheets/endpoints.py).
     example: a body for the documentation.
     secret: whether the response has one of SECRETS, which a replay leaves out (D4); the function of
     a `created` operation then returns (id, secret).
@@ -225,7 +225,7 @@ def compile_view(operation: Operation) -> Callable[[Request, list[str]], AnyResp
         if body is not None:
             arguments.append(body.parse(read_json_body(api_request)))
         elif operation.upload is not None:
-            arguments.append(operation.upload(api_request))
+            arguments.append(operation.upload(api_request, *ids))
         elif method == "POST":
             # A body that nobody reads is refused, not ignored (D4).
             NO_BODY.parse(read_json_body(api_request))

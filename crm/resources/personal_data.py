@@ -337,7 +337,7 @@ blueprint = Blueprint("personal_data", "What is stored of a person, and its eras
     answer=PERSONAL_DATA,
 )
 def get_personal_data(id: str) -> dict[str, Any]:
-    """Get all that is stored of a client: records, notes, papers, files, events, inbound calls."""
+    """Get all that is stored of a client: records, papers, files, events, inbound calls."""
     records = find_records("client", Client.find(id).id)
     return {**collect(records), "inbound_calls": list_naming(_person(records))}
 

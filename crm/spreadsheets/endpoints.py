@@ -154,7 +154,7 @@ class UploadReader:
     def __init__(self, read: Callable[[bytes, bool, ImportOptions], Any]):
         self._read = read
 
-    def __call__(self, request: Request) -> tuple[str | None, Any]:
+    def __call__(self, request: Request, *_: str) -> tuple[str | None, Any]:
         """Raises what read_uploaded_file() does, and Invalid."""
         name, data, parts = read_uploaded_file(request, "file", MAX_LARGE_FILE_BYTES, OPTIONS)
         chosen = IMPORT_FILTER.read(MultiDict(request.args.to_dict() | parts))

@@ -8,11 +8,13 @@ from flask import Request
 
 from crm.access import rights
 from crm.api.blueprints import Blueprint, Endpoints
-from crm.api.bodies import MAX_ENVELOPE_BYTES, UploadedFile, uploaded_file
+from crm.api.bodies import MAX_ENVELOPE_BYTES, uploaded_file
 from crm.api.stored_files import StoredFile
 from crm.records import queries
+from crm.records.record import require_live
 from crm.resources.files import record as files
 from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File
+from crm.storage.session import transaction
 
 READING = {noun: f"{plural}:read" for noun, plural in NOUNS.items()}
 FILE_FILTER = queries.filter_of(File, queries.Filter)()
@@ -20,23 +22,28 @@ FILE_FILTER = queries.filter_of(File, queries.Filter)()
 blueprint = Blueprint("files", "Files on leads, clients, deals, products and tasks.")
 
 
-class FileReader:
-    """Reads the one file of a request: the operation's `upload`."""
+class FileStorer:
+    """Stores the one file of a request, before any transaction: the operation's `upload`."""
 
     parts = ()
 
-    def __call__(self, request: Request) -> UploadedFile:
-        """Raises what uploaded_file() does."""
-        return uploaded_file(request, "file", MAX_BYTES)
+    def __init__(self, noun: str):
+        self._noun = noun
 
-    def of_bytes(self, data: bytes, chosen: dict[str, Any], name: str | None = None) -> Any:
+    def __call__(self, request: Request, record_id: str) -> dict[str, Any]:
+        """What files.attach() takes. Raises NotFound, and what uploaded_file() and store() do."""
+        require_live(self._noun, record_id)
+        upload = uploaded_file(request, "file", MAX_BYTES)
+        return files.store(upload.file, upload.name, upload.content_type)
+
+    def of_bytes(self, data: bytes, _: Any, name: str | None = None) -> dict[str, Any]:
         """The same of bytes, for a call from Python."""
-        return UploadedFile(name, "", BytesIO(data), {})
+        return files.store(BytesIO(data), name)
 
 
-def add_file(noun: str, record_id: str, upload: UploadedFile) -> int:
-    with upload.file as file:
-        return files.add(noun, record_id, file, upload.name, upload.content_type)
+def add_file(noun: str, record_id: str, stored: dict[str, Any]) -> int:
+    with transaction():
+        return files.attach(noun, record_id, stored)
 
 
 def show(noun: str, record_id: str, id: str) -> dict[str, Any]:
@@ -57,7 +64,7 @@ for noun, plural in NOUNS.items():
         partial(add_file, noun),
         f"Add a file of up to {MAX_BYTES >> 20} MiB to a {noun}.",
         body=None,
-        upload=FileReader(),
+        upload=FileStorer(noun),
         max_body_bytes=MAX_BYTES + MAX_ENVELOPE_BYTES,
         needs=writing,
     )

@@ -7,6 +7,7 @@ from typing import Any
 from crm.storage.contents import Contents
 from crm.storage.file_errors import ServerError
 from crm.storage.postgres.schema_connection import SchemaConnection
+from crm.storage.session import session_or_none
 
 
 class SchemaContents(Contents):
@@ -17,6 +18,11 @@ class SchemaContents(Contents):
 
     @contextmanager
     def _using(self, writes: bool) -> Iterator[SchemaConnection]:
+        """Inside a transaction of this tenant, which holds its lock, it is a part of that."""
+        session = session_or_none()
+        if session and session.in_transaction and session.source is self._source:
+            yield session.connection
+            return
         connection: Any = self._source.take(writes)
         try:
             yield connection
@@ -28,6 +34,9 @@ class SchemaContents(Contents):
     @contextmanager
     def _transaction(self, connection: SchemaConnection, syncs: bool = False) -> Iterator[None]:
         """Write in the tenant's turn, as all do who write to a schema."""
+        if connection.in_transaction:
+            yield
+            return
         connection.begin(self._wait_seconds())
         try:
             if not syncs:  # a later commit that waits for the disk waits for what is before it, too
