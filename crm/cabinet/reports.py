@@ -38,6 +38,7 @@ TITLES = {
     "sources": N_("Sources"),
     "people": N_("People"),
     "activity": N_("Activity"),
+    "received": N_("Money received"),
 }
 ALL, OWN_DATES = "all", "own"
 PERIODS = {
@@ -54,7 +55,8 @@ VERTICAL = {
         {"leads": "plot-bar"},
         {"won": "plot-won", "lost": "plot-lost"},
         {"tasks": "plot-bar"},
-    )
+    ),
+    "received": ({"payments": "plot-bar"},),
 }
 
 
@@ -134,7 +136,7 @@ def show_report(name: str = FIRST) -> Response:
         },
         chosen=chosen,
         is_everybody=_is_everybody(),
-        may_choose=me().role in (MANAGER, OWNER),
+        may_choose=me().role in (MANAGER, OWNER) and name != "received",
         tiles=[_tile(number, total, before) for number in report.numbers if not number.value],
         plots=_plots(name, report, rows, total),
         heads=_heads(report),
@@ -169,8 +171,9 @@ def _totals(name: str) -> tuple[ReportRow, ReportRow | None]:
     """The total to be counted, and that of the period before. Raises Invalid."""
     sent = {key: request.args.get(key) for key in ("since", "until", "pipeline_id")}
     sent["assigned_to"] = None if _is_everybody() else "me"
-    query = filter_of(REPORTS[name]).read(
-        MultiDict((key, text) for key, text in sent.items() if text)
+    parameters = filter_of(REPORTS[name])
+    query = parameters.read(
+        MultiDict((key, text) for key, text in sent.items() if text and key in parameters.fields)
     )
     total, period = read_total(name, query), _period_name(name)
     before = total.period.before()
@@ -180,7 +183,9 @@ def _totals(name: str) -> tuple[ReportRow, ReportRow | None]:
 
 
 def _list_at(number: Number, period: Period, filters: Mapping[str, Any]) -> str:
-    """The address of the list of the records that a number counts."""
+    """The address of the list of the records that a number counts; of papers there is none."""
+    if number.resource == "papers":
+        return ""
     parameters = list_parameters(number, period, filters)
     if number.resource == "deals":
         parameters["view"] = "list"

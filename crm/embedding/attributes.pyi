@@ -833,6 +833,20 @@ class ActivityTotal(TypedDict):
     meetings_sum: NotRequired[int | Decimal]
     emails_sum: NotRequired[int | Decimal]
 
+class ReceivedReport(TypedDict):
+    data: list[ReceivedRow]
+    total: ReceivedTotal
+    meta: ReportMeta
+
+class ReceivedRow(TypedDict):
+    period: str | None
+    payments: int
+    payments_amounts: list[Money]
+
+class ReceivedTotal(TypedDict):
+    payments: int
+    payments_amounts: list[Money]
+
 class EventFeed(TypedDict):
     data: list[Event]
     meta: FeedMeta
@@ -4074,6 +4088,21 @@ class Reports:
         currency: Only deals in this currency.
         assigned_to: Only records of this user; `me`, `none` as in lists.
         sum: `custom.<key>`: sum this number or amount of the records, too.
+        format: By default `json`.
+        """
+    def received(
+        self,
+        *,
+        since: date | str | None = ...,
+        until: date | str | None = ...,
+        currency: str | None = ...,
+        format: Literal["json", "csv"] | None = ...,
+    ) -> ReceivedReport:
+        """Sum the money received by invoices on each day of a period.
+
+        since: The first day. By default that of the month of `until`.
+        until: The last day. By default that of this month.
+        currency: Only deals in this currency.
         format: By default `json`.
         """
 

@@ -193,7 +193,8 @@ def test_records_of_nobody_and_without_a_value_have_a_row_of_null(api):
     assert report(api, "lost")[None]["deals"] == 1
 
 
-@loop_over("name", REPORTS)
+# Money that was received stays so when the deal is deleted: test_received.py.
+@loop_over("name", [name for name in REPORTS if name != "received"])
 def test_deleted_records_and_those_of_another_tenant_do_not_count(api, ivan, name):
     before, of_other = total(api, name), total(ivan, name)
     records = fill(api)

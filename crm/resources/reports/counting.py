@@ -19,6 +19,7 @@ from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
 from crm.resources.reports.declarations import RANGES, REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
+from crm.storage.session import rows as read_rows
 from crm.storage.session import tenant_zone
 from crm.values import as_number
 
@@ -188,16 +189,36 @@ def _order(report: Report, row: ReportRow) -> tuple[Any, ...]:
     return row.key is None, *(-row.total(number).count for number in report.numbers), row.key
 
 
-def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
+def _rows_of_period(total: ReportRow) -> list[ReportRow]:
+    """A row for each day or month of the period; raises Invalid."""
     parts = [*islice(total.period.parts(), periods.MAX_MONTHS + 1)]
     if len(parts) > periods.MAX_MONTHS:
         detail = f"at most {periods.MAX_MONTHS} months"
         raise Invalid(Fault("until", "period_too_long", detail, "parameter"))
-    rows = [ReportRow(part, total.filters, key) for key, part in parts]
+    return [ReportRow(part, total.filters, key) for key, part in parts]
+
+
+def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
+    rows = _rows_of_period(total)
     periods_of_rows = [row.period for row in rows]
     counted = _count_numbers(report.numbers, total, parts=periods_of_rows) if rows else ()
     for number, (position,), figure in counted:
         rows[position].total(number).add(*figure)
+    _add_up(report, total, rows)
+    return rows
+
+
+def _count_received(report: Report, total: ReportRow) -> list[ReportRow]:
+    rows, (number,) = _rows_of_period(total), report.numbers
+    by_key, currency = {row.key: row for row in rows}, total.filters.get("currency")
+    paid = "kind = 'invoice' AND paid_at >= ? AND paid_at <= ? AND (currency = ? OR ? IS NULL)"
+    sql = "SELECT paid_at, currency, count(*), sum(paid_amount) FROM paper WHERE"
+    counted = read_rows(
+        f"{sql} {paid} GROUP BY paid_at, currency", (*total.period, currency, currency)
+    )
+    for day, unit, count, amount in counted:
+        row = by_key.get(day) or by_key[day[:7]]
+        row.total(number).add(unit, count, int(amount) // HUNDREDTHS)
     _add_up(report, total, rows)
     return rows
 
@@ -301,4 +322,5 @@ COUNTING: dict[str, CountRows] = {
         "assigned_to", lambda value: {"assigned_to": "none" if value is None else str(value)}
     ),
     "activity": _count_activity,
+    "received": _count_received,
 }

@@ -170,6 +170,16 @@ REPORTS = {
         "Count what came in and was done on each day of a period.",
         "In each month, `YYYY-MM`, of a period of more than two months; it has at most 120.",
     ),
+    "received": Report(
+        "period",
+        "",
+        (Number("payments", "papers", "paid", {"kind": "invoice"}, "payments_amounts"),),
+        ("papers:read",),
+        "Sum the money received by invoices on each day of a period.",
+        "By the days on which invoices were paid. In each month, `YYYY-MM`, of a period of more"
+        " than two months; it has at most 120.",
+        takes=(),
+    ),
 }
 
 

@@ -77,7 +77,9 @@ REPORT_META = ReportMetaSchema.out("ReportMetaOut")
 
 def filter_of(report: Report) -> ReportFilter:
     """The parameters of a report."""
-    return ReportFilter(exclude=("limit", "cursor", "total", *TAKEN.keys() - report.takes))
+    of_papers = ("pipeline_id", "assigned_to") if report.needs == ("papers:read",) else ()
+    none = ("limit", "cursor", "total", *of_papers, *TAKEN.keys() - report.takes)
+    return ReportFilter(exclude=none)
 
 
 def read_total(name: str, query: Query) -> ReportRow:
