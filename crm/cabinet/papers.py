@@ -41,7 +41,7 @@ TABS: tuple[tuple[str, dict[str, str]], ...] = (
     (N_("Paid"), {"is_paid": "true"}),
     (N_("Void"), {"is_void": "true"}),
 )
-UNSEEN = {"X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
+UNSEEN = {"X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 
 pages = Pages("papers")
 

@@ -39,7 +39,7 @@ from crm.resources.files.record import FILE
 from crm.resources.inbound.calls import CALL, list_naming
 from crm.resources.leads.record import LEAD, Lead
 from crm.resources.notes import NOTE, Note
-from crm.resources.papers.record import PAPER
+from crm.resources.papers.record import PAPER, of_person
 from crm.resources.tasks import TASK, Task
 from crm.resources.users import User
 from crm.storage.chunks import dry_run_block
@@ -135,8 +135,8 @@ def _ids(rest: str, *params: Any) -> list[int]:
 
 def collect(records: dict[str, list[int]]) -> dict[str, Any]:
     """All that is stored of these records, as one object."""
-    deals = dumps(records["deal"]).decode()
-    papers = PAPER.every(f"{among('deal_id')} ORDER BY id", deals)
+    condition, ids = of_person(records)
+    papers = PAPER.every(f"{condition} ORDER BY id", *ids)
     shown: dict[str, Any] = {"papers": papers, "files": [], "notes": [], "changes": []}
     shown["events"] = []
     for noun, view in VIEWS.items():

@@ -107,6 +107,7 @@ def test_a_client_sees_the_paper_by_its_link_alone(crm, olena, api, invoice):
     answer = stranger.get(f"{path}.pdf")
     assert answer.data == olena.get(f"{invoice}.pdf").data
     assert answer.headers["X-Robots-Tag"] == "noindex"
+    assert answer.headers["Cache-Control"] == "no-store"
     assert stranger.open("HEAD", path).status_code == 200
     assert olena.get(path).status_code == 200, "who works here is not counted"
     (link,) = api.read(f"{invoice}/links")

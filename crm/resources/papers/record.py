@@ -256,29 +256,36 @@ def find_by_number(number: str, kind: str = "invoice") -> Paper:
     return paper
 
 
+def of_person(ids: dict[str, list[int]]) -> tuple[str, tuple[str, str]]:
+    """The condition of the papers of a person's deals, also of those that are now of another
+    client or gone."""
+    condition = f"({among('deal_id')} OR {among('client_id')})"
+    return condition, (dumps(ids["deal"]).decode(), dumps(ids["client"]).decode())
+
+
 def _erase_person(person: erasure.Person) -> int:
     """Erase the offers of a person's deals, but their numbers, and end all links.
 
     Invoices, acts and delivery notes are kept: the Tax Code of Ukraine (44.3) asks for years.
     """
-    deals = dumps(person.ids["deal"]).decode()
+    condition, ids = of_person(person.ids)
     execute(
         "UPDATE paper_link SET ended_at = ? WHERE ended_at IS NULL"
-        f" AND paper_id IN (SELECT id FROM paper WHERE {among('deal_id')})",
-        (now(), deals),
+        f" AND paper_id IN (SELECT id FROM paper WHERE {condition})",
+        (now(), *ids),
     )
     return execute(
         f"UPDATE paper SET snapshot = '{ERASED}', client_name = NULL, client_id = NULL,"
         " sha256 = NULL, voided_at = coalesce(voided_at, ?)"
-        f" WHERE kind = 'offer' AND {among('deal_id')}",
-        (now(), deals),
+        f" WHERE kind = 'offer' AND {condition}",
+        (now(), *ids),
     ).rowcount
 
 
 def _count_kept(person: erasure.Person) -> int:
     """How many papers of a person's deals are kept."""
-    kept = f"SELECT count(*) FROM paper WHERE kind <> 'offer' AND {among('deal_id')}"
-    return one_row(kept, (dumps(person.ids["deal"]).decode(),))[0]
+    condition, ids = of_person(person.ids)
+    return one_row(f"SELECT count(*) FROM paper WHERE kind <> 'offer' AND {condition}", ids)[0]
 
 
 erasure.register("offers", _erase_person, "paper", "paper_link")
