@@ -17,14 +17,7 @@ from crm.json import dumps
 from crm.records import erasure
 from crm.storage import sweeps
 from crm.storage.clocks import erasing_before
-from crm.storage.session import (
-    current_session,
-    execute,
-    joined_transaction,
-    now,
-    row,
-    transaction,
-)
+from crm.storage.session import current_session, execute, now, row, transaction
 
 ANSWER_SECONDS = 24 * 3600
 PIECE_BYTES = 256 * 1024  # of a file that is hashed
@@ -32,10 +25,6 @@ OF_REQUEST = (
     "FROM idempotency_response WHERE key = ? AND method = ? AND path = ? AND user_key_id = ?"
 )
 STORED_HEADERS = ("Content-Type", "ETag", "Location", "Preference-Applied")
-
-
-class SentBefore(Exception):
-    """The request was answered already."""
 
 
 def once(request: Request, act: Callable[[], Any]) -> Any:
@@ -50,30 +39,19 @@ def once(request: Request, act: Callable[[], Any]) -> Any:
         raise Invalid(Fault("Idempotency-Key", "invalid_header", detail, "header"))
     scope = (key, request.method, request.path, current_session().key_id)
     fingerprint = _fingerprint(request)
-
-    def replay() -> None:
-        if find_response(scope):
-            raise SentBefore
-
-    try:
-        # From its first transaction on: what comes before, such as storing a file, needs no turn.
-        with joined_transaction(replay):
-            response = act()
-            if 200 <= response.status_code < 300:
-                with transaction():
-                    store_response(scope, fingerprint, response)
+    with transaction():
+        if stored := find_response(scope):
+            known_fingerprint, response = stored
+            if known_fingerprint != fingerprint:
+                code = "idempotency_key_reused"
+                fault = Fault("Idempotency-Key", code, "came with another body", "header")
+                raise Invalid(fault, code)
+            response.headers["Idempotency-Replayed"] = "true"
             return response
-    except Exception:
-        # Whatever the second request was refused for, such as a value that the first has taken.
-        stored = find_response(scope)
-        if stored is None:
-            raise
-    known_fingerprint, response = stored
-    if known_fingerprint != fingerprint:
-        code = "idempotency_key_reused"
-        raise Invalid(Fault("Idempotency-Key", code, "came with another body", "header"), code)
-    response.headers["Idempotency-Replayed"] = "true"
-    return response
+        response = act()
+        if 200 <= response.status_code < 300:
+            store_response(scope, fingerprint, response)
+        return response
 
 
 def find_response(scope: tuple) -> tuple[bytes, Response] | None:

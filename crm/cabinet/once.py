@@ -12,10 +12,14 @@ from hashlib import blake2b
 from flask import flash, g, get_flashed_messages, redirect, request
 from werkzeug.wrappers import Response
 
-from crm.api.idempotency import SentBefore, find_response, store_response
+from crm.api.idempotency import find_response, store_response
 from crm.cabinet.languages import gettext
 from crm.json import dumps, loads
 from crm.storage.session import current_session, joined_transaction
+
+
+class SentBefore(Exception):
+    """The form was taken already."""
 
 
 def answer_once(view: Callable[..., Response]) -> Callable[..., Response]:

@@ -12,7 +12,7 @@ from flask import Request, Response
 from crm.api import idempotency
 from crm.api.bodies import MAX_ENVELOPE_BYTES, read_uploaded_file, uploaded_file
 from crm.errors import Invalid, TooLarge, WrongType
-from crm.storage.session import current_session, execute, row, transaction
+from crm.storage.session import execute, row, transaction
 from tests.memory import peak_bytes
 
 MIB = 1 << 20
@@ -57,17 +57,6 @@ def test_no_more_than_a_piece_is_in_memory(chunked: bool) -> None:
         assert peak_bytes(uploaded_file, request, "file", 8 * MIB) < MIB
         request.environ["HTTP_IDEMPOTENCY_KEY"] = "once"
         assert peak_bytes(idempotency.once, request, lambda: Response(status=204)) < MIB
-
-
-def test_what_comes_before_the_change_of_a_request_with_a_key_holds_up_nobody() -> None:
-    def act() -> Response:
-        return Response(str(current_session().in_transaction))  # as a file is being stored
-
-    with closing(
-        make_request(PART % (b"file", TYPE, FILE) + END, HTTP_IDEMPOTENCY_KEY="a")
-    ) as sent:
-        assert idempotency.once(sent, act).data == b"False"
-        assert idempotency.once(sent, act).headers["Idempotency-Replayed"] == "true"
 
 
 def test_a_key_of_a_request_is_one_for_its_file_and_leaves_it_to_be_read() -> None:
