@@ -75,7 +75,8 @@ def export_csv(
     not read, the file has only ids (D12).
     """
     references, resource = References(), resource.of_tenant()
-    record_columns = [column for column in resource.columns if column.sql]
+    unused = resource.unused_columns()
+    record_columns = [one for one in resource.columns if one.sql and one.name not in unused]
     part_columns: Sequence[FileColumn] = resource.part_columns
     if cards:
         changed = FileColumn("updated_at", f"{resource.singular}.updated_at", lambda cell, _: cell)
@@ -111,7 +112,7 @@ def export_csv(
             yield from _rows(resource, record_columns, _write_cells(columns, writers), parts)
 
     # One snapshot for all batches: a record changed meanwhile is neither repeated nor left out.
-    columns = [column for column in resource.all_columns if column.sql]
+    columns = [one for one in resource.all_columns if one.sql and one.name not in unused]
     with snapshot(), closing(rows()) as cells:
         if cards:
             names = ["updated_at", *(column.name for column in columns)]

@@ -25,7 +25,7 @@ from crm.spreadsheets.csv_columns import (
 )
 from crm.spreadsheets.references import References
 from crm.storage.dialect import among
-from crm.storage.session import rows, session_or_none
+from crm.storage.session import row, rows, session_or_none
 from crm.values.folding import fold
 
 SOURCE_TENANT = "source_tenant"
@@ -97,6 +97,7 @@ class ImportableResource:
     `record` and `body` are its model and the schema of a new one. `replaced_columns` are as in
     declared_columns(), `own_columns` those of the record beside `id`, if they are not the declared
     ones. `part_record` is the model of its contacts or items, `part_order` their order in SQL, and
+    `rare_columns`: those of the table whose cells an export has only if any record has a value.
     `part_names` the fields by which a file names one that exists, the first that has a value.
 
     Of these are made: `singular`, which is also its table, and `plural`; `columns` of the record
@@ -112,6 +113,7 @@ class ImportableResource:
     replaced_columns: Mapping[str, tuple[FileColumn, ...]] | None = None
     own_columns: tuple[FileColumn, ...] = ()
     part_record: type[Record] | None = None
+    rare_columns: tuple[str, ...] = ()
     part_order = "id"
     part_names: tuple[str, ...] = ("name",)
     key_columns: tuple[str, ...] = ("id", "external_id")
@@ -151,6 +153,15 @@ class ImportableResource:
         """The resource with the columns of the session's tenant."""
         own_fields = custom_fields.of(self.plural) if session_or_none() else {}
         return _of_tenant(self, custom_fields.current()) if own_fields else self
+
+    def unused_columns(self) -> set[str]:
+        """The names of the columns that an export leaves out, because no record has a value."""
+        unused = {
+            name
+            for name in self.rare_columns
+            if row(f"SELECT 1 FROM {self.singular} WHERE {name} IS NOT NULL LIMIT 1") is None
+        }
+        return {one.name for one in self.columns if one.name.partition(".")[0] in unused}
 
     def column(self, name: str) -> FileColumn:
         """The column of this name."""

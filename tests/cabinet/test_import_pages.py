@@ -88,7 +88,7 @@ def test_the_first_step_tells_every_column_the_limit_and_the_order(crm, manager,
     page = manager.sees(f"/{noun}/import")
     results = {row[0]: row[1] for row in cells(page) if len(row) == 2}
     expected = set(find_resource(noun).column_names)
-    names = set(re.findall(r"<code>(\w+)</code>", page))
+    names = set(re.findall(r"<code>([\w.]+)</code>", page))
     assert names == expected
     assert results.keys() - {"Стовпець"} == {f"{label(crm, noun, name)}{name}" for name in expected}
     assert all(results.values())

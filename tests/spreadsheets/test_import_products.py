@@ -47,17 +47,8 @@ def one(sku: str) -> dict[str, Any]:
 def test_new_skus_make_products(acme):
     assert counts(load(LIST)) == (3, 0, 0, 0)
     table = one("T-1")
-    values = (
-        "T-1",
-        "Стіл письмовий",
-        4300,
-        "шт",
-        "Столи",
-        "Дубовий\nна чотирьох ніжках",
-        True,
-        None,
-    )
-    assert tuple(table[name] for name in COLUMNS) == values
+    values = ("T-1", "Стіл письмовий", 4300, "шт", "Столи", "Дубовий\nна чотирьох ніжках", True)
+    assert tuple(table[name] for name in COLUMNS if name != "vat") == values
     assert (table["currency"], table["version"]) == ("UAH", 1)
     assert one("S-1")["active"] is False
     assert one("S-1")["unit"] is None
@@ -315,18 +306,27 @@ def test_a_chunked_file_is_imported(api):
 # Exporting
 
 
-def test_the_export_is_the_seven_columns_of_the_specification_and_vat(api):
+def test_the_export_is_exactly_the_seven_columns(api):
     send(api)
     answer = api.get("/products/export")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"] == 'attachment; filename="price-list.csv"'
     assert answer.data.decode() == (
-        f"{HEADER},vat\r\n"
-        'CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true,\r\n'
-        'T-1,Стіл письмовий,4300.00,шт,Столи,"Дубовий\nна чотирьох ніжках",true,\r\n'
-        "S-1,Шафа,9999.9999,,,,false,\r\n"
+        f"{HEADER}\r\n"
+        'CH-1,Крісло офісне,1250.50,шт,Крісла,"Сітчаста спинка, газліфт",true\r\n'
+        'T-1,Стіл письмовий,4300.00,шт,Столи,"Дубовий\nна чотирьох ніжках",true\r\n'
+        "S-1,Шафа,9999.9999,,,,false\r\n"
     )
+
+
+def test_the_rate_of_vat_is_a_column_where_a_product_has_one(api):
+    send(api)
+    (product,) = api.read("/products?sku=T-1")
+    assert api.patch(f"/products/{product['id']}", {"vat": 7}).status_code == 200
+    header, *lines = api.get("/products/export").text.splitlines()
+    assert header == f"{HEADER},vat"
+    assert "на чотирьох ніжках\",true,7" in lines
 
 
 def test_the_excel_dialect_is_for_spreadsheets(api):
@@ -335,7 +335,7 @@ def test_the_excel_dialect_is_for_spreadsheets(api):
     assert (
         answer.data
         == (
-            "\ufeff" + HEADER.replace(",", ";") + ";vat\r\n'=1+1;'+Стіл;1250,50;;;'@x;true;\r\n"
+            "\ufeff" + HEADER.replace(",", ";") + "\r\n'=1+1;'+Стіл;1250,50;;;'@x;true\r\n"
         ).encode()
     )
 

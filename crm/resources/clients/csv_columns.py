@@ -46,6 +46,7 @@ def _requisite(key: str) -> FileColumn:
 class ImportableClients(ImportableRecord):
     record, body, part_record = Client, CLIENT_IN, Contact
     replaced_columns = {"requisites": tuple(map(_requisite, LABELS))}
+    rare_columns = ("requisites",)
 
     def create(self, data: dict[str, Any], entry: Entry, source: str | None) -> int:
         self._join_requisites(data, None)

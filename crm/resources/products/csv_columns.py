@@ -134,6 +134,7 @@ class ProductImporter(RecordImporter):
 class ImportableProducts(ImportableRecord):
     record, body = Product, PRODUCT_IN
     own_columns = tuple(plain_column(Product, name) for name in COLUMNS)
+    rare_columns = ("vat",)
     key_columns = required_columns = ("sku",)
     max_rows = 50_000
     file_name = "price-list.csv"
