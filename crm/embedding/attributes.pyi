@@ -1957,7 +1957,7 @@ class Clients:
     def restore(self, id: int | str, /) -> Client:
         """Restore a client that was deleted in the last 30 days."""
     def personal_data(self, id: int | str, /) -> PersonalData:
-        """Get all that is stored of a client: records, notes, papers, files, events, inbound calls."""
+        """Get all that is stored of a client: records, papers, files, events, inbound calls."""
     def erase(self, id: int | str, /, *, dry_run: bool | None = ...) -> Erased:
         """Erase the personal data of a client for good, without undo: owners only. Invoices, acts
             and delivery notes stay, as the law asks (`kept_papers`).

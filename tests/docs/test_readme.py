@@ -176,7 +176,7 @@ def test_an_import_works_as_it_stands(tmp_path):
 
 def test_each_column_of_a_file_is_named():
     rows = re.findall(r"^\| ([\w ]+) \| (`.*) \|$", section("importing", "Columns"), re.M)
-    named = {name: set(re.findall(r"`(\w+)`", columns)) for name, columns in rows}
+    named = {name: set(re.findall(r"`([\w.]+)`", columns)) for name, columns in rows}
     for resource in all_resources()[1:]:  # without products, whose file is the price list
         own = {column.name for column in resource.columns}
         assert named[resource.plural] | named["all"] == own, resource.plural
