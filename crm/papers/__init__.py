@@ -7,7 +7,7 @@ Nothing knows the database or HTTP.
     {"kind": "invoice", "language": "uk", "number": "7", "date": "2026-11-28", "valid_until": null,
      "seller": {"name", "legal_name", "edrpou", "rnokpp", "iban", "bank", "address", "director",
                 "vat_number", "phone", "email"}, "buyer": {the same},
-     "deal": {"id": "12", "title": "…"}, "currency": "UAH",
+     "deal": {"id": "12", "title": "…"}, "manager": "…", "currency": "UAH",
      "lines": [{"name", "sku", "unit", "quantity": "2", "price": "1250.50", "discount": "10%",
                 "total": "2250.90", "vat_rate": 20, "vat": "375.15", "picture"}],
      "totals": {"net", "vat", "gross", "rates": [{"rate": 20, "net", "vat"}]}, "words": "…",

@@ -90,6 +90,8 @@ def _party(snapshot: Texts, side: str, texts: Texts) -> Texts:
         ", ".join(texts.get(key, "{}").format(party[key]) for key in keys if party.get(key))
         for keys in DETAILS
     ]
+    if side == "seller" and snapshot["kind"] == "offer" and snapshot.get("manager"):
+        lines.append(texts["manager"].format(snapshot["manager"]))
     return {"label": texts[side], "name": _name(party), "details": [*filter(None, lines)]}
 
 

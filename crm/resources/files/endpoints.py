@@ -14,7 +14,6 @@ from crm.records import queries
 from crm.records.record import require_live
 from crm.resources.files import record as files
 from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File
-from crm.storage.session import transaction
 
 READING = {noun: f"{plural}:read" for noun, plural in NOUNS.items()}
 FILE_FILTER = queries.filter_of(File, queries.Filter)()
@@ -41,11 +40,6 @@ class FileStorer:
         return files.store(BytesIO(data), name)
 
 
-def add_file(noun: str, record_id: str, stored: dict[str, Any]) -> int:
-    with transaction():
-        return files.attach(noun, record_id, stored)
-
-
 def show(noun: str, record_id: str, id: str) -> dict[str, Any]:
     """What is known of a file; raises NotFound."""
     return FILE.one(files.find(noun, record_id, id).id)
@@ -61,7 +55,7 @@ for noun, plural in NOUNS.items():
         needs=reading,
     )
     of_record.create(
-        partial(add_file, noun),
+        partial(files.attach, noun),
         f"Add a file of up to {MAX_BYTES >> 20} MiB to a {noun}.",
         body=None,
         upload=FileStorer(noun),

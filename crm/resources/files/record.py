@@ -73,9 +73,7 @@ def add(
     Raises NotFound, and what store() and attach() do; nothing is stored then.
     """
     require_live(noun, record_id)
-    stored = store(file, name, content_type)
-    with transaction():
-        return attach(noun, record_id, stored)
+    return attach(noun, record_id, store(file, name, content_type))
 
 
 def store(file: IO[bytes], name: str | None, content_type: str = "") -> dict[str, Any]:
@@ -97,22 +95,23 @@ def store(file: IO[bytes], name: str | None, content_type: str = "") -> dict[str
 
 
 def attach(noun: str, record_id: int | str, stored: dict[str, Any]) -> int:
-    """Add what store() has stored to a live record, inside a transaction; return its id.
+    """Add what store() has stored to a live record, and return its id.
 
     The first picture of a product is the one that is shown of it. Raises NotFound and Invalid
     `too_many_files`.
     """
-    values = {
-        "noun": noun,
-        "record_id": require_live(noun, record_id),
-        "user_id": current_session().user_id,
-        "search_text": fold(stored["name"]),
-    }
-    if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
-        raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
-    added = File.add(values | stored)
-    _show_first_picture(added)
-    return added.id
+    with transaction():
+        values = {
+            "noun": noun,
+            "record_id": require_live(noun, record_id),
+            "user_id": current_session().user_id,
+            "search_text": fold(stored["name"]),
+        }
+        if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
+            raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
+        added = File.add(values | stored)
+        _show_first_picture(added)
+        return added.id
 
 
 def attach_once(noun: str, record_id: int, stored: dict[str, Any]) -> None:

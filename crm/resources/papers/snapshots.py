@@ -123,9 +123,6 @@ def _buyer(deal: Deal) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
-def _manager(deal: Deal) -> dict[str, Any] | None:
-    """Who answers for the deal, whom a client may ask."""
-    if deal.assigned_to is None:
-        return None
-    user = User.find(deal.assigned_to)
-    return {"name": user.name, "phone": user.phone, "email": user.email}
+def _manager(deal: Deal) -> str | None:
+    """The name of who answers for the deal; the phone is that of a login, and not told."""
+    return User.find(deal.assigned_to).name if deal.assigned_to is not None else None
