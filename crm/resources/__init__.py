@@ -25,6 +25,7 @@ from crm.resources.deals import client_changes
 from crm.resources.deals import record as deals
 from crm.resources.deals.csv_columns import DEALS
 from crm.resources.files import endpoints as file_endpoints
+from crm.resources.files import form_files  # noqa: F401  # its operation
 from crm.resources.files import record as files
 from crm.resources.inbound import endpoints as inbound_endpoints
 from crm.resources.inbound import hooks

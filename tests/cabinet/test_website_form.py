@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from crm import CRMApp
 from crm.records.custom.types import TYPES
+from crm.resources.files.form_files import MAX_FORM_FILE_BYTES
+from crm.resources.files.record import File
 from crm.resources.leads.record import Lead
 from tests.cabinet.test_integrations import copied, make_form
 from tests.chromium import serving
@@ -141,3 +143,26 @@ def test_a_mistyped_phone_is_shown_at_its_field_and_costs_nothing(shop: Shop, pa
     assert about.startswith("Введіть номер телефону повністю: 067 123 45 67")
     send(page, THANKS, phone="067 123 45 67")
     assert shop.leads() == [("Марія", "+380671234567")]
+
+
+@pytest.fixture
+def taking_files(shop: Shop) -> None:
+    shop.own_fields = ["files"]
+
+
+def test_files_go_with_the_lead(taking_files: None, shop: Shop, page: Page) -> None:
+    files = page.locator('input[name="files"]')
+    page.fill(NAME, "Марія")
+    page.fill(PHONE, "067 123 45 67")
+    large = b"0" * (MAX_FORM_FILE_BYTES + 1)
+    files.set_input_files({"name": "Відео.mp4", "mimeType": "video/mp4", "buffer": large})
+    page.click("text=Надіслати")
+    assert "10" in files.evaluate("input => input.validationMessage")
+    assert shop.leads() == []
+    names = ["Ескіз 1.txt", "Ескіз 2.txt"]
+    files.set_input_files(
+        [{"name": name, "mimeType": "text/plain", "buffer": name.encode()} for name in names]
+    )
+    send(page, THANKS)
+    with shop.crm.tenants.session("acme"):
+        assert [file.name for file in File.every("noun = 'lead' AND record_id = 1")] == names

@@ -8,6 +8,7 @@ from crm.access import api_keys
 from crm.api.request_limits import MAX_FORM_REQUESTS
 from crm.errors import MAX_FAULTS
 from crm.resources import tenant
+from crm.resources.files.form_files import MAX_FORM_FILE_BYTES
 from crm.resources.leads.record import HONEYPOT
 from crm.storage.session import one_row, time_text
 from tests.conftest import OLENA, Api, key_for
@@ -286,3 +287,47 @@ def test_origins_are_kept_as_browsers_write_them(crm):
     with crm.tenants.session("globex"):
         assert api_keys.list_all()[-1].origins == "https://mixed.example,http://localhost:3000"
     assert ask(crm, "https://mixed.example", "globex").status == 204
+
+
+# Files
+
+
+def send_file(who, lead_key, data=b"sketch", name="Ескіз.pdf"):
+    head = f'Content-Disposition: form-data; name="file"; filename="{name}"'
+    parts = ('Content-Disposition: form-data; name="lead_key"', lead_key.encode()), (head, data)
+    body = b"".join(b"--limit\r\n%s\r\n\r\n%s\r\n" % (one.encode(), of) for one, of in parts)
+    return who.post(
+        "/leads/files",
+        data=body + b"--limit--\r\n",
+        content_type="multipart/form-data; boundary=limit",
+        headers={"Origin": SHOP},
+        environ_base={"REMOTE_ADDR": "192.0.2.9"},
+    )
+
+
+def form(crm, **more):
+    return Api(crm, "acme", key_for(crm, "acme", "leads:create", origins=SHOP, **more))
+
+
+def test_a_form_that_takes_files_adds_them_to_its_lead(crm, api):
+    taking, other = form(crm, form_fields='["files"]'), form(crm, form_fields='["files"]')
+    lead = post(taking, **{"Idempotency-Key": "one"}).json["lead_id"]
+    answer = send_file(taking, "one")
+    assert (answer.status_code, answer.headers[CORS[0]]) == (204, SHOP)
+    assert send_file(taking, "one").status_code == 204  # the answer was lost
+    assert [file["name"] for file in api.read(f"/leads/{lead}/files")] == ["Ескіз.pdf"]
+    for number in range(4):
+        assert send_file(taking, "one", b"%d" % number).status_code == 204
+    assert send_file(taking, "one", b"too many").json["errors"][0]["code"] == "too_many_files"
+    assert send_file(taking, "two").status_code == 404
+    assert send_file(other, "one").status_code == 404  # another form's lead
+    crm.tenants.clock.tick(60)
+    assert send_file(taking, "one", b"x" * (MAX_FORM_FILE_BYTES + 1)).status_code == 413
+    assert api.delete(f"/leads/{lead}").status_code == 204
+    assert send_file(taking, "one", b"late").status_code == 404
+
+
+def test_other_keys_send_no_files_of_forms(crm, shop, api):
+    post(shop, **{"Idempotency-Key": "shop"})
+    for who in (shop, form(crm, form_fields="[]"), api):
+        assert send_file(who, "shop").json["code"] == "form_takes_no_files"

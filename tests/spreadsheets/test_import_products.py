@@ -326,7 +326,7 @@ def test_the_rate_of_vat_is_a_column_where_a_product_has_one(api):
     assert api.patch(f"/products/{product['id']}", {"vat": 7}).status_code == 200
     header, *lines = api.get("/products/export").text.splitlines()
     assert header == f"{HEADER},vat"
-    assert "на чотирьох ніжках\",true,7" in lines
+    assert 'на чотирьох ніжках",true,7' in lines
 
 
 def test_the_excel_dialect_is_for_spreadsheets(api):

@@ -21,11 +21,13 @@ from crm.errors import Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records.custom import fields as custom_fields
 from crm.records.custom.fields import CustomField
+from crm.resources.files.form_files import MAX_FORM_FILE_BYTES, MAX_FORM_FILES
 from crm.resources.leads.record import HONEYPOT, LEAD_PATCH
 from crm.values.folding import fold
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
+FILES = "files"  # among a form's fields: that it takes some
 KEY_PLACEHOLDER = "YOUR_KEY"  # in a snippet whose key was shown before
 
 
@@ -34,6 +36,7 @@ def list_forms(form: Form | None = None) -> Response:
     first = {"name": gettext("Website form"), "fields": [*fields()], "thanks": thanks()}
     form = form or Form(first | {"source": _free_source()})
     every = fields() | {name: field.label for name, field in _own_fields().items()}
+    every[FILES] = gettext("Files")
     return show("forms.html", keys=_live_forms(), form=form, fields=every, usual=SOURCE)
 
 
@@ -54,7 +57,7 @@ def add_form() -> Response:
             *(name, rights.FORM_SCOPE, me().user_id),
             origins=origins,
             source=source,
-            form_fields=dumps([one for one in _own_fields() if one in chosen]).decode(),
+            form_fields=dumps([one for one in (*_own_fields(), FILES) if one in chosen]).decode(),
         )
     html = snippet(secret, source, chosen, form.get("thanks", "").strip() or thanks())
     return show("form_made.html", snippet=html, secret=secret)
@@ -96,6 +99,8 @@ def snippet(secret: str, source: str, chosen: list[str], thank: str) -> str:
         own_fields=[
             (field, kind_of(field.wire)) for name, field in _own_fields().items() if name in chosen
         ],
+        max_files=MAX_FORM_FILES if FILES in chosen else 0,
+        max_bytes=MAX_FORM_FILE_BYTES,
         reach=next(name for name in ("phone", "email") if name in labels),
         thanks=thank,
         key=secret,

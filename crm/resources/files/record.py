@@ -88,14 +88,16 @@ def store(file: IO[bytes], name: str | None, content_type: str = "") -> dict[str
     file.seek(0)
     picture_type = _picture_type(file.read(HEAD_BYTES), size)
     file.seek(0)
-    name = _clean(name or "")
+    name = clean(name or "")
     sha256, _ = current_session().source.contents.add(file)
     media_type = picture_type or _media_type(content_type)
     return {"name": name, "size": size, "sha256": sha256, "content_type": media_type}
 
 
-def attach(noun: str, record_id: int | str, stored: dict[str, Any]) -> int:
-    """Add what store() has stored to a live record, and return its id.
+def attach(
+    noun: str, record_id: int | str, stored: dict[str, Any], max_files: int = MAX_FILES
+) -> int:
+    """Add what store() has stored to a live record of up to `max_files`, and return its id.
 
     The first picture of a product is the one that is shown of it. Raises NotFound and Invalid
     `too_many_files`.
@@ -107,18 +109,20 @@ def attach(noun: str, record_id: int | str, stored: dict[str, Any]) -> int:
             "user_id": current_session().user_id,
             "search_text": fold(stored["name"]),
         }
-        if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= MAX_FILES:
-            raise Invalid.field("file", "too_many_files", f"a record has at most {MAX_FILES} files")
+        if one_row(f"SELECT count(*) FROM file WHERE {LIVE}", (noun, record_id))[0] >= max_files:
+            raise Invalid.field("file", "too_many_files", f"a record has at most {max_files} files")
         added = File.add(values | stored)
         _show_first_picture(added)
         return added.id
 
 
-def attach_once(noun: str, record_id: int, stored: dict[str, Any]) -> None:
+def attach_once(
+    noun: str, record_id: int, stored: dict[str, Any], max_files: int = MAX_FILES
+) -> None:
     """attach() unless the record has had this file: it is sent again when an answer was lost."""
     same = "noun = ? AND record_id = ? AND sha256 = ? AND name = ?"
     if File.first(same, noun, record_id, stored["sha256"], stored["name"]) is None:
-        attach(noun, record_id, stored)
+        attach(noun, record_id, stored, max_files)
 
 
 def _show_first_picture(file: File) -> None:
@@ -129,7 +133,7 @@ def _show_first_picture(file: File) -> None:
             product.update_fields({"picture_id": file.id})
 
 
-def _clean(name: str) -> str:
+def clean(name: str) -> str:
     """The name of a file without folders; raises Invalid."""
     try:
         return one_line(re.split(r"[/\\]", name)[-1][-MAX_NAME:], MAX_NAME) or "file"
