@@ -4,6 +4,7 @@ import os
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from signal import SIGABRT
 from subprocess import TimeoutExpired, run
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
@@ -49,7 +50,7 @@ def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     """The PDF of a paper. The same snapshot and pictures give the same bytes.
 
     pictures: "logo", and those that lines of offers name by `picture`: PNG, JPEG, WebP or GIF. It
-    is made without them if one is damaged. Raises NoTypst, PdfFailed, and Busy while others are
+    is made without them if one is unusable. Raises NoTypst, PdfFailed, and Busy while others are
     made for long.
     """
     typst = find_spec("typst")
@@ -60,7 +61,7 @@ def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     packages = Path(typst.origin).parent.parent
     try:
         status, pdf = _compile(snapshot, pictures, packages)
-        if status == 1 and pictures:
+        if status in (1, -SIGABRT) and pictures:  # damaged, or too large for the memory
             status, pdf = _compile(snapshot, {}, packages)
     except TimeoutExpired:
         raise PdfFailed(reason=f"no PDF in {TIMEOUT} seconds") from None

@@ -1,8 +1,10 @@
 """The PDF of papers: what other programs read in it, and the limits of its process."""
 
 import re
+import struct
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -98,6 +100,13 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
+def test_a_paper_of_3000_lines_is_made_in_time() -> None:
+    data = pdf.compile(snapshot("offer", lines=[CHAIR] * 3000), {})
+    with PdfDocument(data) as document:
+        assert len(document) > 100
+
+
 def test_markup_in_records_is_text() -> None:
     for text in HOSTILE.values():
         party = dict.fromkeys(SELLER, text) | {"iban": SELLER["iban"]}
@@ -139,7 +148,10 @@ def test_a_damaged_picture_is_left_out() -> None:
     line = CHAIR | {"picture": "chair"}
     whole = pdf.compile(snapshot("offer", lines=[line]), {"chair": png(64), "logo": png(64)})
     damaged = {"chair": png(64)[:60], "logo": b"\x89PNG\r\n\x1a\n"}
-    assert texts_of(pdf.compile(snapshot("offer", lines=[line]), damaged))
+    head = b"IHDR" + struct.pack(">II", 60_000, 60_000) + png(64)[24:29]  # no memory for it
+    large = png(64)[:12] + head + struct.pack(">I", zlib.crc32(head)) + png(64)[33:]
+    for pictures in (damaged, {"chair": large}):
+        assert texts_of(pdf.compile(snapshot("offer", lines=[line]), pictures))
     with PdfDocument(whole) as document:
         assert len([*document[0].get_objects(filter=[3])]) == 2  # FPDF_PAGEOBJ_IMAGE
 

@@ -1,14 +1,18 @@
 """Papers of deals: numbers without gaps, sums, payments, links and the export."""
 
 import hashlib
+from io import BytesIO
 
 import pytest
 
 from crm.errors import Invalid
+from crm.json import loads
 from crm.resources import users
+from crm.resources.files import record as files
 from crm.resources.papers import company, record
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
+from tests.pictures import png
 
 pytestmark = pytest.mark.process  # Typst runs in one
 
@@ -211,3 +215,18 @@ def test_a_paper_without_a_pdf_gets_it_when_it_is_asked_for(crm, api, deal, monk
 
 def raise_no_typst(*_):
     raise record.pdf.NoTypst
+
+
+def test_the_pictures_of_a_paper_are_bounded_together(crm, api, deal):
+    for number in range(20):  # each of almost 2 MiB
+        product = api.create("/products", name=f"Стіл {number}", price=10)
+        with crm.tenants.session("acme"):
+            data = png(64) + bytes([number]) * 2_000_000
+            files.add("product", product, BytesIO(data), "стіл.png")
+        api.create(f"/deals/{deal}/items", product_id=product)
+    with crm.tenants.session("acme"):
+        lines = loads(record.add(deal, {"kind": "offer"}).snapshot)["lines"]
+        assert len({line.get("picture") for line in lines}) == 21
+        pictures = record._pictures({"lines": lines})
+        assert list(pictures) == [line["picture"] for line in lines[1:9]]
+        assert sum(map(len, pictures.values())) <= record.MAX_PICTURES_BYTES

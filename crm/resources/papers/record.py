@@ -44,6 +44,7 @@ from crm.storage.session import (
 from crm.values import money
 
 PDF = "application/pdf"
+MAX_PICTURES_BYTES = 16 << 20  # of the lines of a PDF, which is as large
 ERASED = "{}"  # the snapshot of an offer to somebody whose personal data was erased
 KEPT_KINDS = KINDS[1:]  # primary documents, which are kept when a person's data is erased
 
@@ -196,11 +197,16 @@ def sums(conditions: Sequence[Condition]) -> list[tuple[str, str, int, int, int]
 
 
 def _pictures(snapshot: dict[str, Any]) -> dict[str, bytes]:
-    """The pictures of a paper by name: `logo`, and those of its lines by sha256."""
-    store = current_session().source.contents
+    """The pictures of a paper by name: `logo`, and those of its lines by sha256.
+
+    Of its lines those of the first that have MAX_PICTURES_BYTES together.
+    """
+    store, left = current_session().source.contents, MAX_PICTURES_BYTES
     pictures = {"logo": stored[1]} if (stored := logo.read()) else {}
-    for sha256 in {line["picture"] for line in snapshot["lines"] if line.get("picture")}:
-        if row("SELECT 1 FROM file WHERE sha256 = ? LIMIT 1", (sha256,)):
+    for sha256 in dict.fromkeys(filter(None, (line.get("picture") for line in snapshot["lines"]))):
+        size = row("SELECT size FROM file WHERE sha256 = ? LIMIT 1", (sha256,))
+        if size and size[0] <= left:
+            left -= size[0]
             pictures[sha256] = b"".join(store.read(sha256))
     return pictures
 
