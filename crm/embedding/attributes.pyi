@@ -1682,11 +1682,6 @@ class Leads:
         fields: Of a field, whose value is kept: `"into"` or `"from"`, or another one as
             `{"value": …}`. By default the own one, else the other's; tags and `extra` of both.
         """
-    def files(self, *, file: bytes | tuple[str, bytes]) -> None:
-        """Add a file to the lead that this website form has just sent.
-
-        file: The file's bytes, or (name, bytes).
-        """
 
 class Clients:
     contacts: ClientsContacts

@@ -33,7 +33,7 @@ from crm.records.queries import as_texts
 from crm.storage.session import current_session, savepoint, transaction
 from crm.wsgi import CRMApp
 
-WITHOUT_METHOD = ("get_current_user",)  # it describes the API key of a request
+WITHOUT_METHOD = ("get_current_user", "add_form_file")  # they are about the API key of a request
 COLLECTION_METHODS = {"GET": "list", "POST": "create", "PUT": "replace"}
 RECORD_METHODS = {"GET": "get", "PATCH": "update", "DELETE": "delete"}
 

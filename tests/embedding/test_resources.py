@@ -156,7 +156,7 @@ def test_each_verb_does_what_the_api_does(code, crm, api):
 
 
 def test_every_operation_has_its_verb(code):
-    """All but the key's own user, so a new resource is here by itself."""
+    """All but the two that are about the key itself, so a new resource is here by itself."""
     result = resources_of(code.app)
 
     def verbs(noun: Resource) -> int:
@@ -167,7 +167,7 @@ def test_every_operation_has_its_verb(code):
         for rule in code.app.url_map.iter_rules()
         if hasattr(code.app.view_functions[rule.endpoint], "operation")
     ]
-    assert sum(map(verbs, result.values())) == len(operations) - 1
+    assert sum(map(verbs, result.values())) == len(operations) - 2
     assert f"{PREFIX}/users/me" in operations and not hasattr(code.users, "me")
     assert (
         code.leads.create.__doc__.splitlines()[0] == "Create a lead from a website form or by hand."
@@ -400,6 +400,12 @@ def test_what_is_written_after_a_fork_stays(furnished, tmp_path):
 
 
 # Files and papers
+
+
+def test_files_of_leads_are_those_of_a_lead_and_not_of_a_website_form(acme) -> None:
+    lead = acme.leads.create(name="Олена", phone="+380671234567")["id"]
+    file = acme.leads.files.create(lead, file=("Ескіз.pdf", b"sketch"))
+    assert [one["id"] for one in acme.leads.files.list(lead).records] == [file["id"]]
 
 
 @pytest.mark.process
