@@ -3584,8 +3584,7 @@ class LeadsFiles:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
-        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
     ) -> Page[File]:
         """List the files of a lead, the newest first.
 
@@ -3613,8 +3612,7 @@ class ClientsFiles:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
-        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
     ) -> Page[File]:
         """List the files of a client, the newest first.
 
@@ -3642,8 +3640,7 @@ class DealsFiles:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
-        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
     ) -> Page[File]:
         """List the files of a deal, the newest first.
 
@@ -3671,8 +3668,7 @@ class ProductsFiles:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
-        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
     ) -> Page[File]:
         """List the files of a product, the newest first.
 
@@ -3700,8 +3696,7 @@ class TasksFiles:
         limit: int | None = ...,
         cursor: str | None = ...,
         total: bool | None = ...,
-        sort: Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
-        | None = ...,
+        sort: Literal["id", "-id", "created_at", "-created_at"] | None = ...,
     ) -> Page[File]:
         """List the files of a task, the newest first.
 
@@ -3737,10 +3732,7 @@ class DealsPapers:
         kind: Literal["offer", "invoice", "act", "delivery_note"]
         | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
         | None = ...,
-        sort: Literal[
-            "id", "-id", "date", "-date", "created_at", "-created_at", "updated_at", "-updated_at"
-        ]
-        | None = ...,
+        sort: Literal["id", "-id", "date", "-date"] | None = ...,
         since: date | str | None = ...,
         until: date | str | None = ...,
         is_paid: bool | None = ...,
@@ -3788,10 +3780,7 @@ class Papers:
         kind: Literal["offer", "invoice", "act", "delivery_note"]
         | Sequence[Literal["offer", "invoice", "act", "delivery_note"]]
         | None = ...,
-        sort: Literal[
-            "id", "-id", "date", "-date", "created_at", "-created_at", "updated_at", "-updated_at"
-        ]
-        | None = ...,
+        sort: Literal["id", "-id", "date", "-date"] | None = ...,
         since: date | str | None = ...,
         until: date | str | None = ...,
         is_paid: bool | None = ...,

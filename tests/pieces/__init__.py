@@ -38,6 +38,7 @@ def _add_page(app: Flask) -> None:
         )
 
     show_pieces.role = VIEWER  # type: ignore[attr-defined]
+    show_pieces.is_file = False  # type: ignore[attr-defined]
     show_pieces.at = (TENANT,)  # type: ignore[attr-defined]
     app.add_url_rule(PATH, view_func=show_pieces)
 

@@ -20,9 +20,13 @@ from crm.records import fields, list_plans, pagination, parameters, queries
 from crm.records.tags import Tag
 from crm.records.words import WordField
 from crm.resources import AUDITED_VIEWS
+from crm.resources.files import record as files
 from crm.resources.inbound.calls import InboundCall
 from crm.resources.leads.endpoints import LEAD_FILTER
 from crm.resources.leads.record import LEAD
+from crm.resources.papers import company
+from crm.resources.papers import record as papers
+from crm.resources.papers.links import PaperLink
 from crm.storage.dialect import quoted
 from crm.storage.reading import BoundedRows
 from crm.storage.session import current_session, execute, rows, transaction
@@ -80,6 +84,9 @@ SHORT = {
     "contact": "contacts of one client",
     "deal_item": "items of one deal",
     "note": "notes to one record",
+    "file": "files of one record",
+    "paper_link": "links to one paper",
+    "paper": "those of one deal or client; test_papers.py is about those of a kind",
     "saved_view": "views of people of one company",
     "inbound_hook": "at most 50 of a tenant",
     "batch": "one for each import, merge and restore",
@@ -91,6 +98,8 @@ PARTS = {
     "contact",
     "deal_item",
     "note",
+    "file",
+    "paper_link",
     "stage_move",
     "audit_entry",
     "delivery",
@@ -240,8 +249,19 @@ def fill(api: Api, clock: Clock) -> None:
             api.patch(f"/{noun}s/{1 + half}", {"description": f"{n}"})
         if n < 2:
             api.create("/inbound-hooks", name=name, target="lead")
+        api.patch("/deals/1", {"amount_mode": "items"})
         with api.crm.tenants.session("acme"), transaction():
             InboundCall.add({"hook_id": 1, "state": ("done", "failed")[half], "body": "{}"})
+            for noun in files.NOUNS:
+                stored = {"name": f"{n}", "size": 1, "sha256": "0" * 64, "content_type": "a/a"}
+                files.attach(noun, 1, stored)
+            company.update(requisites={"legal_name": "A", "iban": "UA213223130000026007233566001"})
+            paper = papers.add(1, {"kind": ("offer", "invoice")[half]})
+            PaperLink.add({"paper_id": 1, "hash": b"%d" % n, "expires_at": MOMENT, "seen_count": 0})
+        if half and n % 3:
+            api.patch(f"/papers/{paper.id}", {"paid_amount": 1})
+        elif n % 3:
+            api.post(f"/papers/{paper.id}/void")
         for plural, body in bodies_of_others(api.crm, FILLED, name).items():
             api.create(f"/{plural}", **body, **own)
             api.patch(f"/{plural}/1", {"extra": {"n": n}})

@@ -10,6 +10,7 @@ from crm.json import loads
 from crm.resources import users
 from crm.resources.files import record as files
 from crm.resources.papers import company, record
+from crm.storage.session import rows
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 from tests.pictures import png
@@ -230,3 +231,12 @@ def test_the_pictures_of_a_paper_are_bounded_together(crm, api, deal):
         pictures = record._pictures({"lines": lines})
         assert list(pictures) == [line["picture"] for line in lines[1:9]]
         assert sum(map(len, pictures.values())) <= record.MAX_PICTURES_BYTES
+
+
+@pytest.mark.files
+def test_unpaid_invoices_are_found_in_an_index(crm):
+    """Rows have all that a paper shows, and are not read to know whether it is paid."""
+    sql = "EXPLAIN QUERY PLAN SELECT * FROM paper WHERE kind = 'invoice' AND paid_at IS NULL"
+    with crm.tenants.session("acme"):
+        ((*_, step),) = rows(f"{sql} AND voided_at IS NULL ORDER BY id DESC LIMIT 51")
+    assert step == "SEARCH paper USING INDEX paper_kind (kind=?)"

@@ -16,7 +16,7 @@ from crm.resources.files import record as files
 from crm.resources.files.record import FILE, MAX_BYTES, NOUNS, File
 
 READING = {noun: f"{plural}:read" for noun, plural in NOUNS.items()}
-FILE_FILTER = queries.filter_of(File, queries.Filter)()
+FILE_FILTER = queries.filter_of(File, queries.Filter, unsorted=("updated_at",))()
 
 blueprint = Blueprint("files", "Files on leads, clients, deals, products and tasks.")
 

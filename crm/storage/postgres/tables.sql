@@ -816,7 +816,6 @@ CREATE TABLE paper (
     amount BIGINT NOT NULL,
     vat_amount BIGINT,
     currency TEXT COLLATE "C" NOT NULL,
-    snapshot TEXT COLLATE "C" NOT NULL,
     sha256 TEXT COLLATE "C",
     user_id BIGINT,
     voided_at TEXT COLLATE "C",
@@ -824,12 +823,14 @@ CREATE TABLE paper (
     paid_amount BIGINT,
     created_at TEXT COLLATE "C" NOT NULL,
     updated_at TEXT COLLATE "C" NOT NULL,
-    version BIGINT NOT NULL
+    version BIGINT NOT NULL,
+    snapshot TEXT COLLATE "C" NOT NULL
 );
 CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
 CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
-CREATE INDEX paper_date ON paper (date, id, kind);
+CREATE INDEX paper_kind ON paper (kind, id, paid_at, voided_at, date);
+CREATE INDEX paper_date ON paper (date, id, kind, paid_at, voided_at);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
 CREATE INDEX paper_sha256 ON paper (sha256) WHERE sha256 IS NOT NULL;
 CREATE TABLE paper_link (

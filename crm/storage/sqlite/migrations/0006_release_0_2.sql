@@ -785,7 +785,6 @@ CREATE TABLE paper (
     amount      INTEGER NOT NULL,
     vat_amount  INTEGER,
     currency    TEXT NOT NULL,
-    snapshot    TEXT NOT NULL,
     sha256      TEXT,
     user_id     INTEGER,
     voided_at   TEXT,
@@ -793,12 +792,14 @@ CREATE TABLE paper (
     paid_amount INTEGER,
     created_at  TEXT NOT NULL,
     updated_at  TEXT NOT NULL,
-    version     INTEGER NOT NULL
+    version     INTEGER NOT NULL,
+    snapshot    TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
 CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
-CREATE INDEX paper_date ON paper (date, id, kind);
+CREATE INDEX paper_kind ON paper (kind, id, paid_at, voided_at, date);
+CREATE INDEX paper_date ON paper (date, id, kind, paid_at, voided_at);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
 CREATE INDEX paper_sha256 ON paper (sha256) WHERE sha256 IS NOT NULL;
 
