@@ -62,6 +62,16 @@ def iban(text: str) -> str:
     raise InvalidValue("invalid_iban", "must be an IBAN, in Ukraine of 29 characters: check it")
 
 
+def prefix(text: str) -> str:
+    """Return what numbers begin with, if it ends so that no two numbers look alike.
+
+    Errors: invalid_prefix.
+    """
+    if text[-1].isdecimal():
+        raise InvalidValue("invalid_prefix", "must not end with a digit: the number follows it")
+    return text
+
+
 def _is_digits(text: str, count: int) -> bool:
     return len(text) == count and text.isascii() and text.isdecimal()
 
@@ -176,7 +186,7 @@ class PaperSettingsBody(Body):
     vat_mode = fields.Choice("none", "inside", "on_top")
     vat_rate = VatRate()
     vat_by = fields.Choice("line", "total")
-    number_prefix = fields.Text(16)
+    number_prefix = Checked(16, prefix)
     validity_days = fields.Integer(1, 365)
     terms = Terms(MAX_TERMS)
     signatures = Signatures()

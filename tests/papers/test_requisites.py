@@ -82,7 +82,8 @@ def test_an_iban_is_stored_without_spaces_and_no_two_digits_may_change_places() 
 def test_each_fault_names_its_field() -> None:
     sent = {"edrpou": "12345679", "iban": "UA00", "kpp": "1", "bank": 5, "address": "а" * 501}
     with pytest.raises(Invalid) as refused:
-        PATCH.parse({"requisites": sent, "paper_settings": {"color": "red", "vat_rate": 19}})
+        settings = {"color": "red", "vat_rate": 19, "number_prefix": "РФ-1"}
+        PATCH.parse({"requisites": sent, "paper_settings": settings})
     assert {fault.where: fault.code for fault in refused.value.faults} == {
         "/requisites/edrpou": "invalid_edrpou",
         "/requisites/iban": "invalid_iban",
@@ -91,6 +92,7 @@ def test_each_fault_names_its_field() -> None:
         "/requisites/address": "too_long",
         "/paper_settings/color": "invalid_color",
         "/paper_settings/vat_rate": "invalid_choice",
+        "/paper_settings/number_prefix": "invalid_prefix",
     }
 
 
