@@ -5,9 +5,9 @@ from io import BytesIO
 
 import pytest
 
-from crm.errors import Invalid
+from crm.errors import Invalid, NotFound
 from crm.json import loads
-from crm.resources import users
+from crm.resources import personal_data, users
 from crm.resources.files import record as files
 from crm.resources.papers import company, record
 from crm.storage.session import rows
@@ -212,6 +212,21 @@ def test_a_paper_without_a_pdf_gets_it_when_it_is_asked_for(crm, api, deal, monk
         assert (answer.status_code, answer.json["code"]) == (409, "pdf_not_installed")
     data = api.get(f"/papers/{paper['id']}.pdf").data
     assert api.read(f"/papers/{paper['id']}")["sha256"] == hashlib.sha256(data).hexdigest()
+
+
+def test_an_offer_erased_while_its_pdf_is_made_gets_none(crm, api, deal, monkeypatch):
+    client = api.read(f"/deals/{deal}")["client_id"]
+
+    def compile_slowly(*_):
+        personal_data.erase("client", client)
+        return b"%PDF of a person"
+
+    with crm.tenants.session("acme"), monkeypatch.context() as patched:
+        patched.setattr(record.pdf, "compile", compile_slowly)
+        paper = record.add(deal, {"kind": "offer"})
+        with pytest.raises(NotFound):
+            record.require_pdf(paper)
+        assert record.Paper.find(paper.id).sha256 is None
 
 
 def raise_no_typst(*_):

@@ -162,9 +162,14 @@ def require_pdf(paper: Paper) -> str:
         store = current_session().source.contents
         sha256, _ = store.add(BytesIO(pdf.compile(snapshot, _pictures(snapshot))))
         with transaction():
-            set_once = "UPDATE paper SET sha256 = ? WHERE id = ? AND sha256 IS NULL"
-            execute(set_once, (sha256, paper.id))
+            # Unless another has made it, or erased the offer, meanwhile.
+            set_once = (
+                "UPDATE paper SET sha256 = ? WHERE id = ? AND sha256 IS NULL AND snapshot <> ?"
+            )
+            execute(set_once, (sha256, paper.id, ERASED))
             paper.sha256 = Paper.find(paper.id).sha256
+        if paper.sha256 is None:
+            raise NotFound
     return paper.sha256
 
 
