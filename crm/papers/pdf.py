@@ -1,12 +1,15 @@
 """The PDF of a paper: PDF/A-3b, made by Typst in a process of its own, within limits."""
 
 import os
+import shutil
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGABRT
 from subprocess import TimeoutExpired, run
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -19,6 +22,7 @@ from crm.papers.layout import show
 
 TEMPLATES = Path(__file__).parent
 TIMEOUT = 10.0  # seconds; the child itself bounds its CPU time and memory
+PREFIX, LEFT_SECONDS = "crm-paper-", 3600  # of temporary folders
 TURN_SECONDS = 20.0  # that a paper waits for others
 SUBCOMMAND = "compile-paper"  # of the single file that needs no Python (`.ci/build`)
 
@@ -72,6 +76,14 @@ def compile(snapshot: dict[str, Any], pictures: dict[str, bytes]) -> bytes:
     return pdf
 
 
+def _delete_left() -> None:
+    """Delete what a killed process has left: it says what papers say."""
+    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # another process deletes it, or it is another user's
+            if folder.stat().st_mtime < time.time() - LEFT_SECONDS:
+                shutil.rmtree(folder)
+
+
 def _compile(
     snapshot: dict[str, Any], pictures: dict[str, bytes], packages: Path
 ) -> tuple[int, bytes]:
@@ -83,7 +95,8 @@ def _compile(
     for row in data["rows"]:
         row["picture"] = paths.get(row["picture"], "")
     midnight = datetime.fromisoformat(snapshot["date"]).replace(tzinfo=UTC)
-    with TemporaryDirectory(prefix="crm-paper-") as folder:
+    _delete_left()
+    with TemporaryDirectory(prefix=PREFIX) as folder:
         for name in ("paper.typ", f"{data['kind']}.typ"):
             Path(folder, name).write_bytes((TEMPLATES / name).read_bytes())
         Path(folder, "data.json").write_bytes(dumps(data))

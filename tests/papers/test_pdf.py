@@ -1,5 +1,6 @@
 """The PDF of papers: what other programs read in it, and the limits of its process."""
 
+import os
 import re
 import struct
 import tempfile
@@ -216,3 +217,21 @@ def test_twenty_threads_make_papers_at_once() -> None:
         made = [*threads.map(lambda paper: texts_of(pdf.compile(paper, {})), papers)]
     for number, pages in enumerate(made, 1):
         assert f"№ {number} від" in pages[0] and f"Товар-{number} " in " ".join(pages)
+
+
+def test_what_a_killed_process_has_left_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    for name, age in (
+        ("crm-paper-old", 2 * pdf.LEFT_SECONDS),
+        ("crm-paper-new", 0),
+        ("other", 1e6),
+    ):
+        (folder / name).mkdir()
+        (folder / name / "data.json").write_text("{}")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    assert pdf.compile(snapshot(), {}).startswith(b"%PDF")
+    assert sorted(path.name for path in folder.iterdir()) == ["crm-paper-new", "other"]
