@@ -211,11 +211,13 @@ def _count_activity(report: Report, total: ReportRow) -> list[ReportRow]:
 def _count_received(report: Report, total: ReportRow) -> list[ReportRow]:
     rows, (number,) = _rows_of_period(total), report.numbers
     by_key, currency = {row.key: row for row in rows}, total.filters.get("currency")
-    paid = "kind = 'invoice' AND paid_at >= ? AND paid_at <= ? AND (currency = ? OR ? IS NULL)"
-    sql = "SELECT paid_at, currency, count(*), sum(paid_amount) FROM paper WHERE"
-    counted = read_rows(
-        f"{sql} {paid} GROUP BY paid_at, currency", (*total.period, currency, currency)
-    )
+    paid = "kind = 'invoice' AND paid_at >= ? AND paid_at <= ?"
+    params = [*total.period]
+    if currency is not None:
+        paid += " AND currency = ?"
+        params.append(currency)
+    sql = f"SELECT paid_at, currency, count(*), sum(paid_amount) FROM paper WHERE {paid}"
+    counted = read_rows(f"{sql} GROUP BY paid_at, currency", params)
     for day, unit, count, amount in counted:
         row = by_key.get(day) or by_key[day[:7]]
         row.total(number).add(unit, count, int(amount) // HUNDREDTHS)
