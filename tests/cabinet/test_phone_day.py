@@ -29,6 +29,9 @@ HIT_SIZE = """target => {
   return Math.min(hits(around.map(off => [x + off, y])), hits(around.map(off => [x, y + off])))
 }"""
 
+SCROLLED = """() => { const before = scrollY;
+    return new Promise((end) => setTimeout(() => end(scrollY === before), 200)); }"""
+
 
 class Hand:
     """Taps what it sees; every target is large enough for a finger."""
@@ -177,6 +180,7 @@ def test_an_offer_by_the_keyboard_alone(crm, price_list, served, tab):
         page.keyboard.press("Enter")
         page.keyboard.press("ArrowUp")
         page.keyboard.press("Enter")
+    page.wait_for_function(SCROLLED)  # to the new line
     top = page.evaluate("scrollY")
     page.keyboard.press("Enter")  # in an empty line
     expect(page.locator("#hero")).to_contain_text("5 позицій")
