@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime
 from functools import cache
 from types import SimpleNamespace
 from typing import IO, Any
@@ -26,10 +25,11 @@ from crm.spreadsheets.labels import LANGUAGES
 from crm.spreadsheets.references import References
 from crm.spreadsheets.resource import SOURCE_TENANT, ImportableResource
 from crm.spreadsheets.vcards import VERSIONS, write_cards
+from crm.storage.clocks import today
 from crm.storage.dialect import selected
 from crm.storage.heavy_work import heavy_work
 from crm.storage.reading import SpooledFile, batches, snapshot
-from crm.storage.session import current_session, now, tenant_zone, value_of_all
+from crm.storage.session import current_session, value_of_all
 
 CSV = "text/csv"
 LIVE = Condition("deleted_at IS NULL")
@@ -296,8 +296,7 @@ def export_response(
     file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name
     if style is not None or cards:
-        today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
-        name = f"{resource.plural}-{today}.{kind}"
+        name = f"{resource.plural}-{today()}.{kind}"
     return csv_response(name, file)
 
 

@@ -1,9 +1,17 @@
 """Times of the current tenant by the steady clock, for what a wrong clock must not decide.
 
-`session.now()` is by the machine's clock, for what is shown to people and other programs.
+`session.now()`, and `today()`, are by the machine's clock, for what is shown to people and other
+programs.
 """
 
-from crm.storage.session import current_session, time_text
+from datetime import date, datetime
+
+from crm.storage.session import current_session, now, tenant_zone, time_text
+
+
+def today() -> date:
+    """Return the present day in the tenant's time zone."""
+    return datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
 
 
 def steady_now() -> str:

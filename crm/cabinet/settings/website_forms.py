@@ -21,13 +21,12 @@ from crm.errors import Invalid, NotFound
 from crm.json import dumps, loads
 from crm.records.custom import fields as custom_fields
 from crm.records.custom.fields import CustomField
-from crm.resources.files.form_files import MAX_FORM_FILE_BYTES, MAX_FORM_FILES
+from crm.resources.files.form_files import FILES, MAX_FORM_FILE_BYTES, MAX_FORM_FILES
 from crm.resources.leads.record import HONEYPOT, LEAD_PATCH
 from crm.values.folding import fold
 
 PATH = "/settings/forms"
 SOURCE = "site-form"  # of the first form, and of those made before each had its own
-FILES = "files"  # among a form's fields: that it takes some
 KEY_PLACEHOLDER = "YOUR_KEY"  # in a snippet whose key was shown before
 
 

@@ -19,6 +19,7 @@ from crm.resources.files import record as files
 from crm.resources.files.endpoints import blueprint
 from crm.storage.session import current_session, one_row
 
+FILES = "files"  # among the fields of a form: that it takes some
 MAX_FORM_FILES = 5  # of a lead
 MAX_FORM_FILE_BYTES = 10 << 20
 
@@ -40,7 +41,7 @@ class FormFileStorer:
         """
         key_id = current_session().key_id
         key = None if key_id is None else api_keys.find(key_id)
-        if key is None or "files" not in loads(key.form_fields or "[]"):
+        if key is None or FILES not in loads(key.form_fields or "[]"):
             raise Forbidden("this form takes no files", "form_takes_no_files")
         upload = uploaded_file(request, "file", MAX_FORM_FILE_BYTES, self.parts)
         path = request.path.removesuffix("/files")

@@ -8,7 +8,6 @@ voided, and keeps its number. Papers outlive their deal and client, as the law a
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -29,6 +28,7 @@ from crm.resources import logo
 from crm.resources.deals.record import Deal
 from crm.resources.papers import snapshots
 from crm.storage import contents, own_rows
+from crm.storage.clocks import today
 from crm.storage.dialect import among
 from crm.storage.session import (
     after_commit,
@@ -38,7 +38,6 @@ from crm.storage.session import (
     one_row,
     row,
     rows,
-    tenant_zone,
     transaction,
 )
 from crm.values import money
@@ -116,11 +115,11 @@ def add(deal_id: int | str, data: dict[str, Any]) -> Paper:
     """
     with transaction():
         deal = Deal.find(deal_id)
-        today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
+        day = today()
         kind, language = data["kind"], data.get("language") or "uk"
-        snapshot = snapshots.of(deal, kind, language, today)
+        snapshot = snapshots.of(deal, kind, language, day)
         last = "SELECT coalesce(max(sequence), 0) FROM paper WHERE kind = ? AND year = ?"
-        sequence = one_row(last, (kind, today.year))[0] + 1
+        sequence = one_row(last, (kind, day.year))[0] + 1
         snapshots.set_number(snapshot, sequence)
         vat = snapshot["totals"]["vat"]
         return Paper.add(
@@ -131,7 +130,7 @@ def add(deal_id: int | str, data: dict[str, Any]) -> Paper:
                 "language": language,
                 "number": snapshot["number"],
                 "date": snapshot["date"],
-                "year": today.year,
+                "year": day.year,
                 "sequence": sequence,
                 "client_name": deal.client_name,
                 "amount": money(snapshot["totals"]["gross"], 2, 1 << 62),
@@ -252,8 +251,7 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
         elif values["paid_amount"] is None and values["paid_at"] is not None:
             values["paid_amount"] = paper.amount
         elif values["paid_amount"] is not None and values["paid_at"] is None:
-            today = datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
-            values["paid_at"] = today.isoformat()
+            values["paid_at"] = today().isoformat()
         paper.save_changes(values)
         return paper
 

@@ -2,11 +2,11 @@
 
 from calendar import monthrange
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import NamedTuple, Self
 
 from crm import values
-from crm.storage.session import now, tenant_zone
+from crm.storage.clocks import today
 
 A_DAY = timedelta(days=1)
 MAX_DAYS, MAX_MONTHS = 62, 120  # parts of a period; one of more days is divided into months
@@ -51,11 +51,6 @@ class Period(NamedTuple):
         for count in range((last.year - first.year) * 12 + last.month - first.month + 1):
             month = f"{shift_months(first, count):%Y-%m}"
             yield month, self.month(month)
-
-
-def today() -> date:
-    """The present day of the tenant."""
-    return datetime.fromisoformat(now()).astimezone(tenant_zone()).date()
 
 
 def shift_months(day: date, count: int) -> date:
