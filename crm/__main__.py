@@ -1,5 +1,5 @@
 """`python -m crm …`"""
 
-from crm.cli import main
+from crm.start import main
 
 main()

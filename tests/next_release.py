@@ -5,7 +5,7 @@
 
 import pytest
 
-from crm import cli
+from crm import start
 from crm.storage.postgres import schema
 from crm.storage.sqlite import migrations
 from tests.tenancy.engines.translate_migrations import statements_of
@@ -21,4 +21,4 @@ def add_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 if __name__ == "__main__":
     add_step(pytest.MonkeyPatch())
-    cli.main()
+    start.main()

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 CRM = ROOT / "crm"
 EXAMPLES = CRM / "docs" / "examples"  # programs of users, shipped with the guides
 MODULES = sorted(path for path in CRM.rglob("*.py") if EXAMPLES not in path.parents)
-LAST = ("crm.wsgi", "crm.testing", "crm.__main__", "crm")
+LAST = ("crm.wsgi", "crm.testing", "crm.start", "crm.__main__", "crm")
 LOWEST = {f"crm.{path.stem}" for path in CRM.glob("*.py")} - {*LAST, "crm.__init__"}
 # Each layer may import from those before it, and from itself.
 LAYERS = (
@@ -29,7 +29,8 @@ LAYERS = (
     ("crm.resources",),
     ("crm.server", "crm.cabinet"),
     ("crm.wsgi",),
-    ("crm.cli", "crm.demo", "crm.embedding", "crm.testing", "crm.__main__", "crm"),
+    ("crm.cli", "crm.demo", "crm.embedding", "crm.testing", "crm.start"),
+    ("crm.__main__", "crm"),
 )
 MAX_MODULES = 25  # in a folder
 TOP_LEVEL = {

@@ -10,10 +10,11 @@ from typing import Any
 from marshmallow import EXCLUDE, Schema
 from marshmallow import fields as ma
 
+from crm.records.schemas import SchemaType
 from crm.records.views import RecordView
 
 
-class Open(Schema):
+class Open(Schema, metaclass=SchemaType):
     """A response may grow (D16): see RecordSchema."""
 
     class Meta:

@@ -5,8 +5,6 @@ folder it uses on stderr (`webhook listen` uses none). It exits with 0, with 1 a
 stderr for an error, or with 2 for wrong usage.
 """
 
-import gc
-
 from crm.cli import (  # noqa: F401  (they register their commands)
     backups,
     deployment,
@@ -17,11 +15,4 @@ from crm.cli import (  # noqa: F401  (they register their commands)
     tenants,
     webhooks,
 )
-from crm.cli.commands import group
-
-
-def main() -> None:
-    """Run the command line and exit."""
-    gc.freeze()  # what is imported stays
-    gc.enable()
-    group()
+from crm.cli.commands import group as group

@@ -22,13 +22,13 @@ from crm.records.record import (
     update_statement,
 )
 from crm.storage import search_index
+from crm.storage.quota import require_room
 from crm.storage.session import (
     current_session,
     execute,
     execute_many,
     now,
     one_row,
-    require_room,
     rows,
 )
 from crm.values import folding
@@ -53,7 +53,7 @@ def add_all(record: type[SoftDeletedRecord], new: Sequence[dict[str, Any]]) -> N
     """Insert rows of the same columns, as SoftDeletedRecord.add() does one; in a transaction."""
     if not new:
         return
-    require_room()
+    require_room(records=len(new))
     if "sort_key" in record._meta.fields:
         keys = folding.sort_keys([values["name"] for values in new])
         new = [values | {"sort_key": key} for values, key in zip(new, keys, strict=True)]
@@ -112,7 +112,7 @@ def save_all(record: type[SoftDeletedRecord], changes: Sequence[Change]) -> None
             for stored, after in changes
         ]
         execute_many(NOTE_IN_BATCH, [(session.batch_id, record.noun, *note) for note in noted])
-    require_room()
+    require_room(records=len(changes))
 
 
 def _search_texts(record: type[SoftDeletedRecord], many: Sequence[dict[str, Any]]) -> list[str]:

@@ -31,6 +31,7 @@ from crm.records.parameters import (
     Switch,
     UpTo,
 )
+from crm.records.schemas import SchemaType
 from crm.storage.session import rows
 
 LIST_SUFFIX = re.compile(r"\[\d*\]\Z")  # `status[]` or `status[0]`, as PHP and Ruby send lists
@@ -84,7 +85,7 @@ class RecordSort(Sort):
         query.order, query.sort = custom_fields.order(plural, name), sent[0]
 
 
-class Filter(Schema):
+class Filter(Schema, metaclass=SchemaType):
     """The parameters of every list."""
 
     fields: dict[str, Any]  # Parameters: marshmallow's type is any field

@@ -21,12 +21,12 @@ from crm.records.deletions import absent
 from crm.records.retention import KEPT_SECONDS
 from crm.storage import search_index
 from crm.storage.dialect import quoted
+from crm.storage.quota import require_room
 from crm.storage.session import (
     current_session,
     execute,
     insert,
     now,
-    require_room,
     row,
     rows,
     time_before,
@@ -219,7 +219,7 @@ class SoftDeletedRecord(Record):
         if not record.id % search_index.ROWS_AT_ONCE:
             index_new(cls._meta.table_name)
         if cls.is_tagged and values.get("tags"):
-            tags.index(cls.noun, record.id, values["tags"])
+            tags.index(cls.noun, record.id, values["tags"], is_new=True)
         if values.get("custom"):
             custom_values.index(f"{cls.noun}s", record.id, None, values["custom"])
         record.note_in_batch("created")

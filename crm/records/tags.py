@@ -8,10 +8,11 @@ from crm.storage.session import execute, execute_many
 from crm.values import folding
 
 
-def index(noun: str, id: int, tags: str | None) -> None:
+def index(noun: str, id: int, tags: str | None, is_new: bool = False) -> None:
     """Write the rows of a record's tags, which are the JSON text of its column."""
     owner = f"{noun}_id"
-    execute(f"DELETE FROM {noun}_tag WHERE {owner} = ?", (id,))
+    if not is_new:
+        execute(f"DELETE FROM {noun}_tag WHERE {owner} = ?", (id,))
     folded = {folding.fold(tag) for tag in loads(tags or "[]")}
     sql = f"INSERT INTO {noun}_tag (tag, {owner}) VALUES (?, ?)"
     execute_many(sql, [(tag, id) for tag in folded])

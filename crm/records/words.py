@@ -12,7 +12,7 @@ from peewee import TextField
 
 from crm.records import fields
 from crm.records.columns import Column, declared
-from crm.storage.session import execute, row
+from crm.storage.session import current_session, execute, row
 from crm.values.folding import fold
 
 FIND = "SELECT text FROM word WHERE vocabulary = ? AND word_key = ?"
@@ -43,10 +43,13 @@ class WordField(fields.Text):
 
     def learned(self, text: str) -> str:
         """The known word that a text spells; a new one is known from now on. In a transaction."""
-        word = row(FIND, (self.vocabulary, fold(text)))
-        if word is None:
-            execute(ADD, (self.vocabulary, fold(text), text))
-        return word[0] if word else text
+        memo, key = current_session().memo, (self.vocabulary, fold(text))
+        if (word := memo.get(key)) is None:
+            stored = row(FIND, key)
+            if stored is None:
+                execute(ADD, (*key, text))
+            word = memo[key] = stored[0] if stored else text
+        return word
 
 
 class Word(Column, TextField):

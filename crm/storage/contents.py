@@ -21,7 +21,8 @@ from crm.storage.clocks import erasing_before
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.dialect import among
-from crm.storage.session import current_session, require_room, session_or_none, time_text
+from crm.storage.quota import require_room
+from crm.storage.session import current_session, session_or_none, time_text
 from crm.storage.sweeps import DAY_SECONDS
 
 CHUNK_BYTES = 1 << 18  # of all chunks but the last, for good: where a byte is follows from it

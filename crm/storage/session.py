@@ -12,18 +12,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from contextvars import ContextVar, Token
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from crm.config import Config
-from crm.errors import Busy, NoTenant, StorageFull, StorageQuota
+from crm.errors import Busy, NoTenant, StorageFull
 from crm.storage import own_rows
 from crm.storage.commit_groups import MAX_LOCK_WAIT_SECONDS, Group
 from crm.storage.connection_source import ConnectionSource
 from crm.storage.file_errors import FILE_ERRORS, cause_of
 from crm.storage.wakeup import WakeupPipe
-
-MEGABYTE = 1 << 20  # bytes
 
 
 class Actor:
@@ -71,6 +69,7 @@ class TenantSession(Actor):
         self.thread_id = threading.get_ident()
         self.callbacks: list[Callable[[], None]] = []  # see after_commit()
         self.lock_wait_seconds = MAX_LOCK_WAIT_SECONDS
+        self.memo: dict[Any, Any] = {}  # what the transaction has found out for those to follow
 
     def __enter__(self) -> Self:
         """Make it the current session. Raises NoTenant inside a transaction of another tenant."""
@@ -167,7 +166,7 @@ def joined_transaction(on_begin: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def _transaction(session: TenantSession) -> Iterator[None]:
     session.source.begin(session)
-    session.in_transaction = True
+    session.in_transaction, session.memo = True, {}
     try:
         try:
             yield
@@ -194,7 +193,7 @@ def savepoint() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        session.fields_digest = ""
+        session.fields_digest, session.memo = "", {}
         if session.connection.in_transaction:  # a full disk has ended it, with all blocks
             execute("ROLLBACK TO SAVEPOINT block")
             execute("RELEASE SAVEPOINT block")
@@ -352,49 +351,3 @@ def write_archive(to: Path) -> None:
     Raises BadCopy, or errors of the engine and the disk.
     """
     current_session().source.write_archive(to)
-
-
-class Storage(NamedTuple):
-    """Bytes used by the current tenant, and bytes its plan allows; 0 means no limit.
-
-    With SQLite: the tenant's file and that of its contents, without free pages. With PostgreSQL:
-    tables and indexes, as far as rows fill them by an estimate; an empty schema's 2 MB don't count.
-    """
-
-    used: int
-    quota: int
-
-
-def measure_storage() -> Storage:
-    """Return the storage of the current tenant, including the current transaction."""
-    return Storage(sum(store.used_bytes() for store in _stores()), _read_quota())
-
-
-def _stores() -> tuple[Any, Any]:
-    return (session := current_session()).connection, session.source.contents
-
-
-def _read_quota() -> int:
-    (plan,) = one_row("SELECT plan FROM tenant")
-    return settings().storage[plan] * MEGABYTE
-
-
-def require_room(more_bytes: int = 0) -> None:
-    """Raise StorageQuota if the current tenant takes as much as its plan allows (CRM_STORAGE).
-
-    For records that are created or changed, inside their transaction, so that an import beyond the
-    quota is rolled back as a whole; and before an upload of `more_bytes`. It takes 10 µs, unless
-    what is allocated is beyond the plan's quota: then what is used, which is less, is measured.
-    """
-    for read_quota in (lambda: settings().smallest_quota * MEGABYTE, _read_quota):
-        quota = read_quota()
-        allocated = (store.allocated_bytes(quota) for store in _stores())  # not asked for 0
-        if not quota or more_bytes + sum(allocated) < quota:
-            return
-    if (used := measure_storage().used) + more_bytes >= quota:
-        raise StorageQuota(
-            f"the {quota // MEGABYTE} MB of this plan are used up:"
-            " delete records or change the plan",
-            quota_bytes=quota,
-            used_bytes=used,
-        )

@@ -24,6 +24,7 @@ from crm.cli.serving import default_workers
 from crm.config import LOOPBACK
 from crm.installation.tenants import Tenants
 from crm.outbox import signature
+from crm.start import main
 from crm.storage.session import time_before
 from tests.cases import loop_over
 from tests.conftest import Api
@@ -176,7 +177,7 @@ def test_the_doors_are_the_same_command_line(folder, tmp_path):
             assert process.returncode == 2
     project = (ROOT / "pyproject.toml").read_text()
     (script,) = re.findall(r'^\[project.scripts\]\ncrm = "(\S+)"$', project, re.M)
-    assert script == f"{cli.main.__module__}:{cli.main.__name__}"
+    assert script == f"{main.__module__}:{main.__name__}"
 
 
 @loop_over("words", OF_A_TENANT)

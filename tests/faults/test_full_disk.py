@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from crm import cli, create_app
+from crm import create_app, start
 from crm.config import LOOPBACK
 from crm.outbox import sender
 from crm.resources import tenant
@@ -308,7 +308,7 @@ def run_command(words: list[str], output: str, errors: str) -> None:
     for number, path in ((1, output), (2, errors)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     sys.argv = ["app.py", *words]
-    cli.main()
+    start.main()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from crm.resources import tenant
 from crm.resources.files import record as files
 from crm.storage import contents
 from crm.storage.contents import CHUNK_BYTES, NAMING_SECONDS
-from crm.storage.session import current_session, execute, measure_storage, transaction
+from crm.storage.quota import measure_storage
+from crm.storage.session import current_session, execute, transaction
 from crm.storage.sqlite.archive_file import copy_before_upgrade
 from crm.storage.sqlite.file_contents import contents_path
 from tests.concurrency import ForkServer, run_in_threads

@@ -10,7 +10,8 @@ from crm.config import Config, ConfigError
 from crm.errors import StorageQuota
 from crm.installation.tenants import Tenants
 from crm.resources import leads, tenant
-from crm.storage.session import execute, measure_storage, transaction
+from crm.storage.quota import measure_storage
+from crm.storage.session import execute, transaction
 from tests.cabinet.test_files_pages import send
 from tests.conftest import OLENA
 from tests.installations import config_for

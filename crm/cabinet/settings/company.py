@@ -25,7 +25,8 @@ from crm.resources.leads import record as leads
 from crm.resources.papers import company
 from crm.resources.users import User
 from crm.storage.clocks import uptime
-from crm.storage.session import current_session, measure_storage, settings
+from crm.storage.quota import measure_storage
+from crm.storage.session import current_session, settings
 
 USUAL = ("UAH", "USD", "EUR")
 PAPER_COLOR = "#1d3f5e"  # as crm/papers/paper.typ has it

@@ -23,7 +23,8 @@ from crm.resources import former_phones
 from crm.storage.disk import stamp
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.file_errors import FILE_ERRORS, describe, refusal
-from crm.storage.session import MEGABYTE, current_session, measure_storage
+from crm.storage.quota import MEGABYTE, measure_storage
+from crm.storage.session import current_session
 from crm.storage.sqlite import litestream, migrations, requirements
 from crm.storage.sqlite.archive_file import UNMARKED, has_mark, list_copies, made_at
 from crm.timed_checks import (

@@ -19,12 +19,12 @@ from crm.records.views import declare_views
 from crm.resources import logo
 from crm.resources.products.record import Product
 from crm.storage import contents, own_rows
+from crm.storage.quota import require_room
 from crm.storage.session import (
     current_session,
     execute,
     now,
     one_row,
-    require_room,
     rows,
     time_before,
     transaction,

@@ -329,6 +329,7 @@ for record in (Client, Deal, Task):
     names = [name for name in record._meta.sorted_field_names if name not in ("id", "search_text")]
     pairs = ", ".join(f"'{name}', {name}" for name in names)
     SHOWN[record.noun] = f"json_object('id', CAST(id AS TEXT), {pairs})"
+IS_PAID = "copied.kind = 'invoice' AND deal.status = 'won' AND deal.id % 50 > 0"
 DERIVED = [
     *(
         f"INSERT INTO {record.noun}_tag (tag, {record.noun}_id)"
@@ -364,6 +365,26 @@ DERIVED = [
             ("choice", "custom_text", ""),
             ("date", "custom_text", ""),
         )
+    ),
+    # An invoice of each deal and an offer of every fourth, with the lines of those copied.
+    "INSERT INTO paper (deal_id, client_id, kind, language, date, year, sequence, number,"
+    " client_name, amount, currency, user_id, voided_at, paid_at, paid_amount, created_at,"
+    " updated_at, version, snapshot) SELECT deal.id, client.id, copied.kind, 'uk',"
+    " substr(deal.created_at, 1, 10), substr(deal.created_at, 1, 4), deal.id + 1000,"
+    " (deal.id + 1000) || '/' || substr(deal.created_at, 1, 4), client.name, deal.amount,"
+    " deal.currency, deal.created_by, iif(deal.id % 50 = 0, deal.created_at, NULL),"
+    f" iif({IS_PAID}, substr(closed_at, 1, 10), NULL), iif({IS_PAID}, deal.amount, NULL),"
+    " deal.created_at, deal.created_at, 1, copied.snapshot"
+    " FROM deal JOIN client ON client.id = deal.client_id JOIN paper AS copied"
+    " WHERE deal.amount IS NOT NULL AND copied.id IN (SELECT max(id) FROM paper GROUP BY kind)"
+    " AND (copied.kind = 'invoice' OR copied.kind = 'offer' AND deal.id % 4 = 0) ORDER BY deal.id",
+    *(
+        "INSERT INTO file (noun, record_id, name, content_type, size, sha256, user_id, search_text,"
+        f" created_at, updated_at, version) SELECT '{noun}', {noun}.id, copied.name, content_type,"
+        f" size, sha256, user_id, copied.search_text, {noun}.created_at, {noun}.created_at, 1"
+        f" FROM {noun} JOIN file AS copied WHERE {noun}.id % {every} = 0 AND copied.id ="
+        f" (SELECT min(id) FROM file WHERE noun = '{noun}') ORDER BY {noun}.id"
+        for noun, every in {"lead": 10, "client": 2, "deal": 2}.items()
     ),
     "INSERT INTO alert (user_id, kind, noun, record_id, due_at, seen_at, channels)"
     " SELECT assigned_to, 'assigned', 'lead', id, created_at, updated_at, 'bell'"
