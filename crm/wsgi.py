@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 from flask import Request, Response, request
@@ -72,8 +72,14 @@ class LazyRule(Rule):
     """
 
     def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        compiled = cache(super()._compile_builder)
-        return lambda _, **values: compiled(append_unknown)(self, **values)
+        compile_builder, builder = super()._compile_builder, None
+
+        def build(_: Rule, **values: Any) -> tuple[str, str]:
+            nonlocal builder
+            builder = builder or compile_builder(append_unknown)
+            return builder(self, **values)
+
+        return build
 
 
 class CRMApp(CabinetApp):

@@ -13,7 +13,7 @@ Any other is a function decorated by `@blueprint.operation(…)`, and it takes w
 the ids in the path, then the query, the file and the body, as far as the operation has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any
 
@@ -27,7 +27,7 @@ from crm.records.queries import Filter
 from crm.records.views import RecordView
 
 Serve = Callable[[Request, list[str]], AnyResponse]
-Where = Callable[..., tuple[str, Sequence[Any]]]
+Where = Callable[..., tuple[Any, ...]]
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -129,7 +129,8 @@ class Endpoints:
         """GET a page of the records.
 
         view: how the list shows them, where that differs. where: takes the ids in the path and
-        gives the SQL condition of the list with its parameters; raises NotFound.
+        gives the SQL condition of the list, its parameters and perhaps the index by which it is
+        read, as pagination.page() takes them; raises NotFound.
         """
         listed, sort = view or self.view, filter.fields["sort"]
 

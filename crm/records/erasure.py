@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from crm.json import dumps, loads
@@ -70,9 +70,12 @@ class Person:
         """Whether a value is a text with the person's phone, e-mail or full name."""
         return isinstance(value, str) and self._mentions.search(value) is not None
 
-    def may_be_mentioned_in(self, text: str) -> bool:
-        """Whether a text, or JSON, has the words or digits of a mention; much faster than above."""
-        return any(pattern.search(text) for pattern in self._quick_patterns)
+    def patterns_in(self, text: str) -> list[re.Pattern[str]]:
+        """The patterns of words or digits of a mention that a text, or JSON, has.
+
+        Where there are none it has no mention; they are found much faster than mentions are.
+        """
+        return [pattern for pattern in self._quick_patterns if pattern.search(text)]
 
     @cached_property
     def _quick_patterns(self) -> list[re.Pattern[str]]:
@@ -128,11 +131,18 @@ def _fold(text: str) -> str:
     return re.sub(r'["\\]', "", text).casefold()
 
 
-def has_mention(person: Person, texts: Sequence[Any]) -> bool:
-    """Whether a row's texts, or JSON, may mention the person; a number among them does not."""
+def has_mention(
+    person: Person, texts: Sequence[Any], patterns: Sequence[re.Pattern[str]] | None = None
+) -> bool:
+    """Whether a row's texts, or JSON, may mention the person; a number among them does not.
+
+    patterns: those of patterns_in() that the row can have, if it is known.
+    """
     text = _join([texts])
+    if patterns is None:
+        patterns = person.patterns_in(text)
     # Line ends and tabs are two characters of JSON, of which the second is a letter.
-    return person.may_be_mentioned_in(text) and person.is_mentioned_in(
+    return any(pattern.search(text) for pattern in patterns) and person.is_mentioned_in(
         re.sub(r"\\[nrt]", " ", text)
     )
 
@@ -216,14 +226,15 @@ def find(person: Person) -> NamingRows:
     time, keys = now(), dict[str, list[tuple[Any, ...]]]()
     with snapshot():
         for texts in _texts:
-            keys[texts.table] = [
-                key
-                for batch in batches(texts.select)
-                # Few batches have a mention: of the others no row is looked at by itself.
-                if texts.is_named is not has_mention or person.may_be_mentioned_in(_join(batch))
-                for key, row in map(texts.split, batch)
-                if texts.is_named(person, row)
-            ]
+            found = keys[texts.table] = list[tuple[Any, ...]]()
+            for batch in batches(texts.select):
+                is_named = texts.is_named
+                if is_named is has_mention:
+                    patterns = person.patterns_in(_join(batch))
+                    if not patterns:
+                        continue  # no row is looked at by itself
+                    is_named = partial(has_mention, patterns=patterns)
+                found += [key for key, row in map(texts.split, batch) if is_named(person, row)]
     return NamingRows(time, keys)
 
 

@@ -93,8 +93,9 @@ class Listing:
     def choose_plan(self) -> Plan:
         """Choose how to read the list."""
         table, conditions, is_by_id = self.table, self.conditions, self.name == "id"
+        indexes = [condition.walks for condition in conditions if condition.walks]
         if self.view.live == EVERY_ROW:  # each such list is short, or has an index of its own
-            return Plan(table, conditions)
+            return Plan(by_index(table, indexes[0]) if indexes else table, conditions)
         if any(condition.names_ids for condition in conditions):
             return Plan(by_id(table), conditions, names_ids=True)
         selectable = [condition for condition in conditions if self._has_index(condition)]
@@ -102,7 +103,6 @@ class Listing:
             others = [condition for condition in selectable if condition.ids_head != field.ids_head]
             few = self._find_rarest(others, MAX_SORTED)
             return self._plan_walk_by_field(field) if few is None else self._plan_few(few)
-        indexes = [condition.walks for condition in conditions if condition.walks]
         walk = Plan(by_index(table, [*indexes, f"{table}_{self.name}"][0]), conditions)
         if is_by_id and not indexes:
             walk = self._plan_walk_by_id()

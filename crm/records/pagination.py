@@ -47,19 +47,21 @@ def page(
     sort: Sort,
     where: str = "",
     params: Iterable[Any] = (),
+    index: str = "",
     *,
     as_json: bool = False,
 ) -> Page:
     """Read the page of a list that the query asks for.
 
-    where, params: an SQL condition that narrows the list beforehand. as_json: whether its records
+    where, params: an SQL condition that narrows the list beforehand. index: the one by which these
+    records are read, few of a table of parts. as_json: whether its records
     may be finished JSON. Raises InvalidCursor.
     """
     params = [*params]
     query.list_key = (view.table, where, *params)
     conditions = [*query.conditions, *own_records(view.table)]
     if where:
-        conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True))
+        conditions.insert(0, Condition(where, params, OF_LIST + where, in_order=True, walks=index))
     live = Condition(view.live)
     if query.include_deleted:
         live = Condition("(deleted_at IS NULL OR deleted_at >= ?)", [time_before(KEPT_SECONDS)])

@@ -18,8 +18,9 @@ from crm.errors import Invalid
 from crm.json import integer_id
 from crm.records.deletions import absent
 from crm.spreadsheets.options import PLAIN, ImportOptions
+from crm.storage.dialect import by_index
 from crm.storage.session import current_session, one_row, row, rows
-from crm.values.folding import fold
+from crm.values.folding import fold, sort_key
 
 MAX_QUOTED_CHARACTERS = 60  # of a cell in a message
 
@@ -52,12 +53,16 @@ class References:
 
     def ids_named(self, table: str, name: str, where: str = "TRUE", *params: Any) -> list[int]:
         """The ids of the rows that meet an SQL condition and have this name, in any letter case."""
-        key = table, where, *params
+        folded, key = fold(name), (table, where, *params)
+        if table == "client":  # of which there may be many, and few are named
+            key = *key, folded
+            table, where = by_index(table, "client_name"), f"sort_key = ? AND {where}"
+            params = sort_key(name), *params
         if key not in self._named:
             by_name = self._named[key] = defaultdict(list)
             for id, stored in rows(f"SELECT id, name FROM {table} WHERE {where}", params):
                 by_name[fold(stored)].append(id)
-        return self._named[key].get(fold(name), [])
+        return self._named[key].get(folded, [])
 
     def resolve(
         self,

@@ -1,16 +1,19 @@
 """Papers of deals: numbers without gaps, sums, payments, links and the export."""
 
 import hashlib
+import sqlite3
 from io import BytesIO
 
 import pytest
 
 from crm.errors import Invalid, NotFound
 from crm.json import loads
+from crm.records.conditions import Condition
 from crm.resources import personal_data, users
 from crm.resources.files import record as files
 from crm.resources.papers import company, record
 from crm.storage.session import rows
+from crm.storage.sqlite.connection import FileConnection
 from tests.concurrency import run_in_threads
 from tests.conftest import Api, key_for
 from tests.pictures import png
@@ -255,3 +258,36 @@ def test_unpaid_invoices_are_found_in_an_index(crm):
     with crm.tenants.session("acme"):
         ((*_, step),) = rows(f"{sql} AND voided_at IS NULL ORDER BY id DESC LIMIT 51")
     assert step == "SEARCH paper USING INDEX paper_kind (kind=?)"
+
+
+def test_the_sums_of_too_many_papers_are_left_out(crm, api, deal, monkeypatch):
+    make(api, deal)
+    with crm.tenants.session("acme"):
+        ((kind, currency, *figures),) = record.sums([])
+        assert (kind, currency, figures) == ("invoice", "UAH", [1, 225_090, 0])
+        monkeypatch.setattr(record, "MAX_SUMMED", 0)
+        assert record.sums([]) is None
+        assert record.sums([Condition("kind = 'act'")]) == []
+
+
+@pytest.mark.files
+def test_papers_are_read_by_the_index_that_finds_few(crm, api, deal, monkeypatch):
+    asked = []
+
+    def note(connection, sql, params=()):
+        asked.append((sql, params))
+        return sqlite3.Connection.execute(connection, sql, params)
+
+    monkeypatch.setattr(FileConnection, "execute", note)
+    for path, index in {
+        f"/deals/{deal}/papers?kind=invoice": "paper_deal",
+        "/reports/received?since=2026-03-01": "paper_paid_at",
+        "/papers/export?since=2026-03-01": "paper_date",
+    }.items():
+        asked.clear()
+        assert api.get(path).status_code == 200
+        (statement,) = (one for one in asked if "FROM paper" in one[0])
+        with crm.tenants.session("acme"):
+            plan = [step[3] for step in rows(f"EXPLAIN QUERY PLAN {statement[0]}", statement[1])]
+        assert f"INDEX {index} " in plan[0], plan
+        assert "SEARCH" in plan[0]

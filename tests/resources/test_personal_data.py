@@ -436,13 +436,13 @@ def test_the_quick_look_passes_over_no_mention(identity, text):
     person = erasure.Person({}, [], [identity, "+380509876543", "Somebody Else"])
     assert person.is_mentioned_in(text)
     stored = dumps({"text": text}).decode()  # with line ends as JSON has them
-    assert person.may_be_mentioned_in(text) and person.may_be_mentioned_in(stored)
+    assert person.patterns_in(text) and person.patterns_in(stored)
     for other in ("Іван Коваль", "067 123 45 6", '{"at": "2026-03-05T09:00:00Z"}', ""):
-        assert not person.may_be_mentioned_in(other)
+        assert not person.patterns_in(other)
 
 
 def test_nothing_to_look_for_is_in_no_text():
-    assert not erasure.Person({}, [], ["Olena"]).may_be_mentioned_in("Olena")
+    assert not erasure.Person({}, [], ["Olena"]).patterns_in("Olena")
 
 
 @pytest.mark.files

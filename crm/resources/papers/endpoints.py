@@ -1,7 +1,6 @@
 """Endpoints of papers: those of a deal, all of them, their PDFs, their links, and an export."""
 
-from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 from flask import Response
 from marshmallow import fields as ma
@@ -23,7 +22,9 @@ from crm.resources.papers.record import KEPT_KINDS, PAPER, Paper
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.cells import decimal_writer
 from crm.spreadsheets.exporter import CSV, DIALECT, csv_response
-from crm.storage.reading import iterate_rows, snapshot
+from crm.storage.dialect import by_index
+from crm.storage.reading import SpooledFile, iterate_rows, snapshot
+from crm.storage.session import current_session
 
 EXPORTED = (
     *("number", "kind", "date", "client_name", "amount", "vat_amount", "currency", "paid_at"),
@@ -70,7 +71,7 @@ of_deal = Endpoints(blueprint, "/deals/<id>/papers", PAPER)
 of_deal.list(
     PaperFilter(exclude=("deal_id",)),
     "List the papers of a deal, the newest first.",
-    where=lambda id: ("deal_id = ?", [require_live("deal", id)]),
+    where=lambda id: ("deal_id = ?", [require_live("deal", id)], "paper_deal"),
     name="list_deal_papers",
     needs=("papers:read",),
 )
@@ -102,19 +103,21 @@ def export_papers(query: Query) -> Response:
     of_kinds = f"kind IN {KEPT_KINDS}" if "kind" not in dict(query.sent) else "TRUE"
     where, params = join_conditions(query.conditions)
     sql = (
-        f"SELECT {', '.join(EXPORTED)} FROM paper WHERE {of_kinds}{where and f' AND {where}'}"
-        " ORDER BY date, kind, sequence"
+        f"SELECT {', '.join(EXPORTED)} FROM {by_index('paper', 'paper_date')}"
+        f" WHERE {of_kinds}{where and f' AND {where}'} ORDER BY date, id"
     )
-    file = BytesIO()
-    with snapshot():
-        cells = (
-            ["" if one is None else write(one) for write, one in zip(writers, row, strict=True)]
-            for row in iterate_rows(sql, params)
-        )
-        # A number such as 1/2026 is a date to Excel.
-        kept = ("number",)
-        csv_format.write_to(file, EXPORTED, cells, excel, ("client_name",), kept_columns=kept)
-    return csv_response("papers.csv", file.getvalue())
+
+    def write_file(to: IO[bytes]) -> None:
+        with snapshot():
+            cells = (
+                ["" if one is None else write(one) for write, one in zip(writers, row, strict=True)]
+                for row in iterate_rows(sql, params)
+            )
+            # A number such as 1/2026 is a date to Excel.
+            kept = ("number",)
+            csv_format.write_to(to, EXPORTED, cells, excel, ("client_name",), kept_columns=kept)
+
+    return csv_response("papers.csv", SpooledFile(write_file, current_session().streams_responses))
 
 
 @blueprint.operation("GET", "/papers/<id>.pdf", kind="raw", media_type=papers.PDF)

@@ -19,6 +19,7 @@ from crm.resources.pipelines.record import Pipeline, Stage, probabilities
 from crm.resources.reports import periods
 from crm.resources.reports.declarations import RANGES, REPORTS, Number, Report, list_parameters
 from crm.resources.reports.periods import Period
+from crm.storage.dialect import by_index
 from crm.storage.session import rows as read_rows
 from crm.storage.session import tenant_zone
 from crm.values import as_number
@@ -216,7 +217,8 @@ def _count_received(report: Report, total: ReportRow) -> list[ReportRow]:
     if currency is not None:
         paid += " AND currency = ?"
         params.append(currency)
-    sql = f"SELECT paid_at, currency, count(*), sum(paid_amount) FROM paper WHERE {paid}"
+    papers = by_index("paper", "paper_paid_at")
+    sql = f"SELECT paid_at, currency, count(*), sum(paid_amount) FROM {papers} WHERE {paid}"
     counted = read_rows(f"{sql} GROUP BY paid_at, currency", params)
     for day, unit, count, amount in counted:
         row = by_key.get(day) or by_key[day[:7]]

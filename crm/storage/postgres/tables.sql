@@ -830,7 +830,7 @@ CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
 CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX paper_kind ON paper (kind, id, paid_at, voided_at, date);
-CREATE INDEX paper_date ON paper (date, id, kind, paid_at, voided_at);
+CREATE INDEX paper_date ON paper (date, id, kind, paid_at, voided_at, currency, amount, paid_amount, deal_id);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
 CREATE INDEX paper_sha256 ON paper (sha256) WHERE sha256 IS NOT NULL;
 CREATE TABLE paper_link (
@@ -847,6 +847,8 @@ CREATE TABLE paper_link (
     version BIGINT NOT NULL
 );
 CREATE INDEX paper_link_paper ON paper_link (paper_id);
+CREATE INDEX client_requisites ON client (id) WHERE requisites IS NOT NULL;
+CREATE INDEX product_vat ON product (id) WHERE vat IS NOT NULL;
 ALTER TABLE api_key ADD FOREIGN KEY (user_id) REFERENCES "user" (id);
 ALTER TABLE stage ADD FOREIGN KEY (pipeline_id) REFERENCES pipeline (id) ON DELETE CASCADE;
 ALTER TABLE lead ADD FOREIGN KEY (assigned_to) REFERENCES "user" (id);

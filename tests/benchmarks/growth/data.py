@@ -341,7 +341,7 @@ DERIVED = [
         "INSERT INTO audit_entry (noun, record_id, at, user_id, before, after)"
         f" SELECT '{noun}', id, updated_at, coalesce(assigned_to, 1),"
         # What was written first: of one in five another phone.
-        " CASE id % 5 WHEN 0 THEN json_object('phone', '+380670000000')"
+        " CASE id % 5 WHEN 0 THEN json_object('phone', '+38067' || (id % 9000000 + 1000000))"
         " ELSE json_object('assigned_to', NULL) END,"
         " json_object('assigned_to', assigned_to)"
         f" FROM {noun} WHERE version > 1 ORDER BY updated_at"

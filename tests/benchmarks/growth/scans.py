@@ -21,7 +21,7 @@ SIZES = {"few": Size(8_000, 2_500, 4_000, 800), "many": Size(40_000, 12_500, 20_
 LARGE = frozenset(
     [record.noun for record in RECORDS]
     + [f"{record.noun}_tag" for record in RECORDS if record.is_tagged]
-    + ["contact", "deal_item", "note", "event", "audit_entry", "stage_move"]
+    + ["contact", "deal_item", "note", "paper", "file", "event", "audit_entry", "stage_move"]
     + ["custom_text", "custom_number"]
 )
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")  # no write begins by WITH

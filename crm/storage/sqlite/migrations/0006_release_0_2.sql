@@ -799,7 +799,8 @@ CREATE UNIQUE INDEX paper_sequence ON paper (kind, year, sequence);
 CREATE INDEX paper_deal ON paper (deal_id, created_at, id);
 CREATE INDEX paper_client ON paper (client_id) WHERE client_id IS NOT NULL;
 CREATE INDEX paper_kind ON paper (kind, id, paid_at, voided_at, date);
-CREATE INDEX paper_date ON paper (date, id, kind, paid_at, voided_at);
+CREATE INDEX paper_date
+    ON paper (date, id, kind, paid_at, voided_at, currency, amount, paid_amount, deal_id);
 CREATE INDEX paper_paid_at ON paper (paid_at, kind, currency, paid_amount) WHERE paid_at IS NOT NULL;
 CREATE INDEX paper_sha256 ON paper (sha256) WHERE sha256 IS NOT NULL;
 
@@ -823,5 +824,7 @@ CREATE INDEX paper_link_paper ON paper_link (paper_id);
 ALTER TABLE tenant ADD COLUMN requisites TEXT;
 ALTER TABLE tenant ADD COLUMN paper_settings TEXT;
 ALTER TABLE client ADD COLUMN requisites TEXT;
+CREATE INDEX client_requisites ON client (id) WHERE requisites IS NOT NULL;
 -- Per cent of VAT; null: that of the company.
 ALTER TABLE product ADD COLUMN vat INTEGER;
+CREATE INDEX product_vat ON product (id) WHERE vat IS NOT NULL;
