@@ -53,9 +53,9 @@ def page(
 ) -> Page:
     """Read the page of a list that the query asks for.
 
-    where, params: an SQL condition that narrows the list beforehand. index: the one by which these
-    records are read, few of a table of parts. as_json: whether its records
-    may be finished JSON. Raises InvalidCursor.
+    where, params: an SQL condition that narrows the list beforehand. index: that by which the few
+    records of the condition are read, for tables of parts. as_json: whether the records may be
+    finished JSON. Raises InvalidCursor.
     """
     params = [*params]
     query.list_key = (view.table, where, *params)

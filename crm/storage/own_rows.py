@@ -97,7 +97,7 @@ def limit(
     return limited, [user_id] * count + [*params]
 
 
-@lru_cache(maxsize=512)  # 0.8 KB each
+@lru_cache(maxsize=256)  # 4 KB each
 def _limit(sql: str, unassigned: bool, schema: str) -> tuple[str, int]:
     """The text of a query, limited, and how many parameters come before its own."""
     conditions = dict(_list_conditions(unassigned))

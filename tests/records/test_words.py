@@ -1,10 +1,12 @@
 """Sources and categories: one spelling of each, the first one (D2)."""
 
 import json
+from contextlib import suppress
 from urllib.parse import quote
 
+from crm.resources.leads.record import Lead
 from crm.resources.personal_data import erase
-from crm.storage.session import rows
+from crm.storage.session import rows, savepoint, transaction
 from tests.csv_helpers import send
 
 
@@ -32,6 +34,17 @@ def test_a_word_is_stored_as_it_was_first_written_by_whatever_way(api, olena):
     assert api.read(f"/leads/{lead}")["version"] == 1
     assert api.patch(f"/leads/{lead}", {"source": "інста"}).json["version"] == 1
     assert api.patch(f"/leads/{lead}", {"source": "НОВИЙ"}).json["source"] == "Новий"
+
+
+def test_a_word_of_a_rejected_row_is_learned_again(crm):
+    source = Lead.source.wire
+    with crm.tenants.session("acme"), transaction():
+        with suppress(ValueError), savepoint():
+            assert source.learned("Виставка") == source.learned("ВИСТАВКА") == "Виставка"
+            raise ValueError
+        assert source.learned("виставка") == "виставка"
+    with crm.tenants.session("acme"):
+        assert rows("SELECT text FROM word WHERE vocabulary = 'source'") == [("виставка",)]
 
 
 def test_filters_and_reports_have_a_word_once(api):
