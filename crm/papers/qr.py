@@ -30,6 +30,7 @@ follows published programs that cite its annexes by page, and reports of it in t
 import re
 from base64 import urlsafe_b64encode
 from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -65,6 +66,7 @@ def payment_url(seller: dict[str, Any], amount: str, currency: str, purpose: str
     return ADDRESS + urlsafe_b64encode("\n".join(lines).encode()).decode().rstrip("=")
 
 
+@lru_cache(maxsize=32)  # one takes 30 ms
 def picture(url: str) -> str:
     """The QR of a payment_url() as SVG, for pages and PDF."""
     import segno  # here: most processes never need it
