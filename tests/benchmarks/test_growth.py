@@ -10,7 +10,10 @@ from tests.benchmarks.growth.data import make_tenants
 from tests.benchmarks.growth.scans import SIZES, Statement, growing, growth_of
 from tests.benchmarks.growth.walk import Request, Tenant, is_page
 
-pytestmark = [pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)]
+pytestmark = [
+    *(pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)),
+    pytest.mark.process,  # Typst makes a PDF
+]
 
 # Parts of the requests and statements that may read a large table as a whole, and why.
 MAY_SCAN = {
@@ -35,6 +38,8 @@ MAY_SCAN = {
 NOT_ASKED = {
     r"/import/<name>": "a file that waits between two forms",
     r"/(i|invite|reset|email|enter)/<token>": "a link that is used once",
+    r"/p/<token>": "a link to one paper, of which the tenant has no token",
+    r"/papers/<id>/pictures/<sha256>": "files",
     r"/(cabinet/<name>|guides/<path:name>|help/<name>)": "files",
 }
 

@@ -210,7 +210,8 @@ class Disk:
                 if path in self.names:  # a named pipe is not
                     self._rename(change, path, None, None)
             case "W" | "T":
-                self._inodes[change.inode].unsynced.append(change)
+                # A file that never had a name, such as a body that waits, was not created by one.
+                self._inodes.setdefault(change.inode, File()).unsynced.append(change)
             case "B":
                 self._syncs[change.process, change.number] = change.end
             case "E":

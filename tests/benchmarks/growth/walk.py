@@ -149,7 +149,8 @@ class Tenant:
             elif before in self.tokens:
                 address = f"{address}/{re.sub('{.*}', self.tokens[before], part)}"
             elif id := self._id(before, path.split("/")[1], owner):
-                address, owner = f"{address}/{id}", owner if owner[0] else (table_of(before), id)
+                address = f"{address}/{re.sub('{.*}', str(id), part)}"
+                owner = owner if owner[0] else (table_of(before), id)
             else:
                 return
         query = f"?{query}" if query else ""
