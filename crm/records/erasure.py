@@ -70,12 +70,16 @@ class Person:
         """Whether a value is a text with the person's phone, e-mail or full name."""
         return isinstance(value, str) and self._mentions.search(value) is not None
 
-    def patterns_in(self, text: str) -> list[re.Pattern[str]]:
+    def patterns_in(
+        self, text: str, among: Sequence[re.Pattern[str]] | None = None
+    ) -> list[re.Pattern[str]]:
         """The patterns of words or digits of a mention that a text, or JSON, has.
 
         Where there are none it has no mention; they are found much faster than mentions are.
+        among: those that are looked for, by default all.
         """
-        return [pattern for pattern in self._quick_patterns if pattern.search(text)]
+        patterns = self._quick_patterns if among is None else among
+        return [pattern for pattern in patterns if pattern.search(text)]
 
     @cached_property
     def _quick_patterns(self) -> list[re.Pattern[str]]:
@@ -139,10 +143,8 @@ def has_mention(
     patterns: those of patterns_in() that the row can have, if it is known.
     """
     text = _join([texts])
-    if patterns is None:
-        patterns = person.patterns_in(text)
     # Line ends and tabs are two characters of JSON, of which the second is a letter.
-    return any(pattern.search(text) for pattern in patterns) and person.is_mentioned_in(
+    return bool(person.patterns_in(text, patterns)) and person.is_mentioned_in(
         re.sub(r"\\[nrt]", " ", text)
     )
 

@@ -269,12 +269,7 @@ def export_filter_of(plural: str) -> queries.Filter:
 def export_response(
     resource: ImportableResource, query: Query, may_read: MayRead, guards: bool = False
 ) -> Response:
-    """The file of an export, to be saved; `guards`: as in write_to().
-
-    It is written at full speed, so it shows one moment and a slow client holds neither a connection
-    to the database nor memory. It is sent meanwhile, where the client sees if the response breaks
-    off. Else the response begins after the end, so that every error has its status.
-    """
+    """The file of an export, to be saved; `guards`: as in write_to()."""
     sort: Any = export_filter_of(resource.plural).fields["sort"]
     order = sort.order_by(query)
     records: Any = SimpleNamespace(source=resource.singular, live=LIVE.sql)
@@ -290,14 +285,27 @@ def export_response(
         plan = Listing(records, query, sort, conditions).choose_plan()
         if plan.rest:  # A page has these behind the others, a file all in one order.
             plan = Plan(plan.rest.table, conditions)
-        with heavy_work():
-            export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)
+        export_csv(to, resource, plan, order, excel, may_read, style, guards, cards)
 
-    file = SpooledFile(write, current_session().streams_responses)
     name = resource.file_name
     if style is not None or cards:
         name = f"{resource.plural}-{today()}.{kind}"
-    return csv_response(name, file)
+    return written_response(name, write)
+
+
+def written_response(name: str, write: Callable[[IO[bytes]], None]) -> Response:
+    """A file to be saved, which `write` writes.
+
+    It is written at full speed, so it shows one moment and a slow client holds neither a connection
+    to the database nor memory. It is sent meanwhile, where the client sees if the response breaks
+    off. Else the response begins after the end, so that every error has its status.
+    """
+
+    def write_in_turn(to: IO[bytes]) -> None:
+        with heavy_work():
+            write(to)
+
+    return csv_response(name, SpooledFile(write_in_turn, current_session().streams_responses))
 
 
 def csv_response(name: str, data: bytes | SpooledFile) -> Response:

@@ -9,6 +9,7 @@ MEGABYTE = 1024 * 1024
 # What one record takes at most, with its event and audit entry: bodies have at most 1 MiB.
 MAX_RECORD_BYTES = 8 * MEGABYTE
 MAX_UNCHECKED_RECORDS = 100  # of one transaction
+UNCHECKED_RECORDS = "unchecked records"  # in the memo of a session: how many may still come
 
 
 class Storage(NamedTuple):
@@ -44,16 +45,16 @@ def require_room(more_bytes: int = 0, records: int = 1) -> None:
     what is allocated is beyond the plan's quota: then what is used, which is less, is measured.
     Where there is room for many records, the next ones of the transaction are not checked.
     """
-    memo, this = current_session().memo, require_room
-    if not more_bytes and memo.get(this, 0) >= records:
-        memo[this] -= records
+    memo = current_session().memo
+    if not more_bytes and memo.get(UNCHECKED_RECORDS, 0) >= records:
+        memo[UNCHECKED_RECORDS] -= records
         return
     for read_quota in (lambda: settings().smallest_quota * MEGABYTE, _read_quota):
         if not (quota := read_quota()):
             return
         left = quota - more_bytes - sum(store.allocated_bytes(quota) for store in _stores())
         if left > 0:
-            memo[this] = min(MAX_UNCHECKED_RECORDS, left // MAX_RECORD_BYTES)
+            memo[UNCHECKED_RECORDS] = min(MAX_UNCHECKED_RECORDS, left // MAX_RECORD_BYTES)
             return
     if (used := measure_storage().used) + more_bytes >= quota:
         raise StorageQuota(

@@ -11,7 +11,9 @@ from tests.benchmarks.growth.scans import SIZES, Statement, growing, growth_of
 from tests.benchmarks.growth.walk import Request, Tenant, is_page
 
 pytestmark = [
-    *(pytest.mark.deep, pytest.mark.files, pytest.mark.timeout(900)),
+    pytest.mark.deep,
+    pytest.mark.files,
+    pytest.mark.timeout(900),
     pytest.mark.process,  # Typst makes a PDF
 ]
 

@@ -21,10 +21,9 @@ from crm.resources.papers.links import LINK, LINK_IN
 from crm.resources.papers.record import KEPT_KINDS, PAPER, Paper
 from crm.spreadsheets import csv_format
 from crm.spreadsheets.cells import decimal_writer
-from crm.spreadsheets.exporter import CSV, DIALECT, csv_response
+from crm.spreadsheets.exporter import CSV, DIALECT, written_response
 from crm.storage.dialect import by_index
-from crm.storage.reading import SpooledFile, iterate_rows, snapshot
-from crm.storage.session import current_session
+from crm.storage.reading import iterate_rows, snapshot
 
 EXPORTED = (
     *("number", "kind", "date", "client_name", "amount", "vat_amount", "currency", "paid_at"),
@@ -117,7 +116,7 @@ def export_papers(query: Query) -> Response:
             kept = ("number",)
             csv_format.write_to(to, EXPORTED, cells, excel, ("client_name",), kept_columns=kept)
 
-    return csv_response("papers.csv", SpooledFile(write_file, current_session().streams_responses))
+    return written_response("papers.csv", write_file)
 
 
 @blueprint.operation("GET", "/papers/<id>.pdf", kind="raw", media_type=papers.PDF)

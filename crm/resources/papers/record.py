@@ -43,7 +43,7 @@ from crm.storage.session import (
 from crm.values import money
 
 PDF = "application/pdf"
-MAX_SUMMED = 10_000  # papers, of which the sums take 3 ms, those of a seller 10
+MAX_SUMMED = 10_000  # papers; of sellers the deal of each is looked up too
 MAX_PICTURES_BYTES = 16 << 20  # of the lines of a PDF, which is as large
 ERASED = "{}"  # the snapshot of an offer to somebody whose personal data was erased
 KEPT_KINDS = KINDS[1:]  # primary documents, which are kept when a person's data is erased
