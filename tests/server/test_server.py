@@ -771,10 +771,16 @@ def test_sigterm_finishes_what_is_in_flight(start, tmp_path, name):
 def test_no_stop_cuts_a_request_on_a_kept_connection(start, stops):
     for number in range(stops):
         served = start(f"data{number}", workers=2)
-        answered, cut = [], []
+        # Some have a request under way all the time, others are idle when the stop comes.
+        pauses = [0, 0.1, 0.2, 0.4] * 4
+        answered, cut = [0] * len(pauses), []
 
         def client(
-            pause: float, served: Served = served, answered: list = answered, cut: list = cut
+            index: int,
+            served: Served = served,
+            pauses: list = pauses,
+            answered: list = answered,
+            cut: list = cut,
         ) -> None:
             link = http.client.HTTPConnection(served.host, served.port, timeout=10)
             with contextlib.closing(link):
@@ -782,18 +788,17 @@ def test_no_stop_cuts_a_request_on_a_kept_connection(start, stops):
                 while link.sock is not None:  # closed after an answer with Connection: close
                     try:
                         link.request("GET", "/")
-                        answered.append(link.getresponse().read())
-                        time.sleep(pause)
+                        link.getresponse().read()
+                        answered[index] += 1
+                        time.sleep(pauses[index])
                     except (OSError, http.client.HTTPException) as error:
                         cut.append(error)
                         return
 
-        # Some have a request under way all the time, others are idle when the stop comes.
-        pauses = [0, 0.1, 0.2, 0.4] * 4
-        clients = [threading.Thread(target=client, args=(pause,)) for pause in pauses]
+        clients = [threading.Thread(target=client, args=(index,)) for index in range(len(pauses))]
         for thread in clients:
             thread.start()
-        wait_for(lambda answered=answered: len(answered) > 200)
+        wait_for(lambda answered=answered: all(answered) and sum(answered) > 200)
         served.process.terminate()
         for thread in clients:
             thread.join()
