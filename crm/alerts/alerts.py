@@ -64,10 +64,11 @@ class Alert(NamedTuple):
 
 
 COLUMNS = ", ".join(Alert._fields)
+_conditions: dict[str, str] = {}  # by kind
 
 
 def visible(user_id: int) -> str:
-    """An SQL condition: the user may see the record that an alert is about.
+    """An SQL condition: the user may see the record that an alert is about, and it still waits.
 
     It is asked whenever alerts are counted, shown or sent. Sellers see their own records only.
     """
@@ -78,9 +79,18 @@ def visible(user_id: int) -> str:
     )
     assert limits is not None
     role, unassigned = limits
-    if role != "seller":  # SELLER of crm/access, which this package does not import
-        return "TRUE"
-    return own_rows.record_condition("alert", user_id, bool(unassigned))
+    conditions = [
+        "TRUE",
+        *(f"(alert.kind <> '{kind}' OR {sql})" for kind, sql in _conditions.items()),
+    ]
+    if role == "seller":  # SELLER of crm/access, which this package does not import
+        conditions.append(own_rows.record_condition("alert", user_id, bool(unassigned)))
+    return f"({' AND '.join(conditions)})"
+
+
+def show_where(kind: str, condition: str) -> None:
+    """Show and send alerts of a kind only where an SQL condition on `alert.record_id` is true."""
+    _conditions[kind] = condition
 
 
 def add(

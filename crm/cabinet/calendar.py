@@ -5,6 +5,7 @@ from hashlib import sha256
 from flask import request
 from werkzeug.wrappers import Response
 
+from crm import __version__
 from crm.access import calendar_tokens, sessions
 from crm.cabinet.rendering import Pages
 from crm.cabinet.settings.sections import home
@@ -19,7 +20,7 @@ def show_calendar(token: str) -> Response:
     user_id, role = calendar_tokens.find_user(token)
     sessions.act_as(user_id, role)
     content = calendar.list_tasks(user_id), tenant.about()["name"], home()
-    etag = sha256(dumps(content)).hexdigest()
+    etag = sha256(dumps([*content, __version__])).hexdigest()
     # Programs ask each hour for what has seldom changed: then it is not written.
     is_known = request.if_none_match.contains_weak(etag)
     body = b"" if is_known else calendar.write(*content)

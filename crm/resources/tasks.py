@@ -14,6 +14,7 @@ from werkzeug.datastructures import MultiDict
 
 from crm import values
 from crm.alerts import alerts
+from crm.alerts.kinds import TASK_DUE
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.errors import Conflict, Invalid
 from crm.outbox import events
@@ -34,7 +35,7 @@ from crm.resources.user_references import ImportableRecord
 from crm.resources.users import assignee, require_assignee, with_assignee
 from crm.spreadsheets.resource import Entry
 from crm.storage import own_rows
-from crm.storage.session import current_session, now, one_row, tenant_zone, transaction
+from crm.storage.session import current_session, now, one_row, row, tenant_zone, transaction
 
 STATUSES = ("open", "in_progress", "done", "cancelled")
 UNDONE = STATUSES[:2]
@@ -47,7 +48,7 @@ RULES = (
 )
 REFERENCES = {"lead_id": Lead, "client_id": Client, "deal_id": Deal}
 # What the next task has of one that repeats.
-REPEATED = ("title", "type", "priority", "assigned_to", *REFERENCES, "description")
+REPEATED = ("title", "type", "priority", "assigned_to", *REFERENCES, "description", "custom")
 MAX_DURATION_SECONDS = 7 * 86_400
 NEVER = "'9999'"  # when a task without a time is due
 DUE = f"coalesce(due_at, {NEVER})"
@@ -233,7 +234,7 @@ class Task(SoftDeletedRecord):
     def _add_next(self, changes: dict[str, Any]) -> "Task | None":
         """Add the task that follows by the rule, if any does; times that are over are skipped."""
         task = {**self.__data__, **changes}
-        if not task["repeat"] or self.next_task_id:
+        if not task["repeat"] or self.next_task_id or not self._is_of_live():
             return None
         following = values.next_time(task["repeat"], task["due_at"], now(), tenant_zone())
         if following is None:
@@ -255,12 +256,18 @@ class Task(SoftDeletedRecord):
         next_task._set_reminder()
         return next_task
 
+    def _is_of_live(self) -> bool:
+        return row(f"SELECT 1 FROM task WHERE id = ? AND {OF_LIVE}", (self.id,)) is not None
+
     def _emit_completed(self, before: dict[str, Any]) -> None:
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
 
 
 own_rows.declare_records("task")
 erase_deleted("task")
+alerts.show_where(
+    TASK_DUE, f"EXISTS (SELECT 1 FROM task WHERE task.id = alert.record_id AND {OF_LIVE})"
+)
 
 
 def require_due_time(data: dict[str, Any]) -> None:

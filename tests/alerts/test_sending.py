@@ -239,3 +239,18 @@ def test_reminders_are_sent_at_their_time(mailed, api, send, clock):
         assert sending.next_due() == "2026-03-02T10:00:00Z"
     clock.tick(HOUR)
     assert [subject for _, subject, _ in send()] == ["Нагадування: Дзвінок"]
+
+
+def test_a_task_of_a_deleted_record_reminds_nobody_until_it_is_restored(mailed, api, send, clock):
+    client = api.create("/clients", name="Олена")
+    at = "2026-03-02T10:00:00Z"
+    id = api.create("/tasks", title="Дзвінок", remind_at=at, client_id=client)
+    api.patch(f"/tasks/{id}", {"assigned_to": str(TARAS)})
+    send()
+    api.delete(f"/clients/{client}")
+    clock.tick(HOUR)
+    assert send() == []
+    with mailed.tenants.session("acme"):
+        assert [alert.kind for alert in alerts.list_newest(TARAS)] == ["assigned"]
+        api.post(f"/clients/{client}/restore")
+        assert [alert.kind for alert in alerts.list_newest(TARAS)] == ["task_due", "assigned"]

@@ -470,6 +470,11 @@ def test_faults_of_lines_stand_at_their_fields_and_nothing_is_kept(olena, api, t
     right |= at(1, discount="") | at(2, price="") | at(4, name="Лак")  # lines between are empty
     page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **right})
     assert 'id="items-4-price-fault"' in page
+    emptied = at(0, quantity="", price="")
+    page = refused(olena, f"{two_lines}/items", {**items_form(olena, two_lines), **emptied})
+    for name in ("0-quantity", "0-price"):
+        assert f'id="items-{name}-fault"' in page
+    assert [line[:2] for line in lines(api, two_lines)] == [("Стіл", 2), ("Стілець", 1)]
 
 
 def test_who_was_overtaken_keeps_the_others_line(olena, api, two_lines):

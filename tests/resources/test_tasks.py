@@ -316,6 +316,22 @@ def test_after_the_last_time_and_without_a_rule_no_task_follows(acme, end):
     assert Task.find(create({**WEEKLY, "status": "done"})).next_task_id is None
 
 
+def test_the_next_task_has_the_values_of_own_fields(api):
+    api.create("/fields", resource="tasks", key="room", label="Room", type="text", filtered=True)
+    id = api.create("/tasks", **WEEKLY, custom={"room": "5"})
+    api.post(f"/tasks/{id}/complete", {})
+    assert [task["custom"] for task in api.read("/tasks?custom.room=5")] == [{"room": "5"}] * 2
+
+
+def test_a_task_of_a_deleted_record_does_not_repeat(api):
+    client = api.create("/clients", name="Олена")
+    tasks = [api.create("/tasks", **WEEKLY, client_id=client) for _ in range(2)]
+    api.delete(f"/clients/{client}")
+    assert api.post(f"/tasks/{tasks[0]}/complete", {}).json["next_task_id"] is None
+    api.post(f"/clients/{client}/restore")
+    assert api.post(f"/tasks/{tasks[1]}/complete", {}).json["next_task_id"]
+
+
 def test_what_waits_for_a_user_is_read_by_its_index_unless_few_are_listed(acme, monkeypatch):
     monkeypatch.setattr(list_plans, "MAX_READ_BY_ID", 1)
     sent = {"status": ["in_progress", "open"], "assigned_to": str(TARAS), "sort": "due_at"}

@@ -300,14 +300,16 @@ def remove_line(id: str) -> Response:
 
 def _item(line_form: MultiDict) -> dict[str, Any]:
     """Return an existing line with what was typed, or a new one: of the product that is named, or
-    a free one. Empty inputs keep the value, or get the default; an empty discount is none."""
+    a free one. Empty inputs of a new line get the default. An existing one must have a quantity and
+    a price; its empty discount is none."""
     line = {
         name: wire_value(ITEM_PATCH.fields[name], line_form, name)
         for name in NUMBERS
         if line_form.get(name)
     }
     if id := line_form.get("id"):
-        return {"discount": "0", **line, "id": id}
+        emptied = {name: "" for name in ("quantity", "price") if line_form.get(name) == ""}
+        return {"discount": "0", **line, **emptied, "id": id}
     text = line_form.get("name", "")
     if product_id := choices.chosen_product(text, line_form.get("product_id", "")):
         return {**line, "product_id": product_id}
