@@ -177,6 +177,8 @@ def test_the_picture_names_every_module():
         and path.name not in tour
     ]
     assert not missing
+    named = {*re.findall(r"\b\w+\.py\b", tour.split("```")[1])}
+    assert not named - {path.name for path in [*ROOT.glob("*.py"), *CRM.rglob("*.py")]}
 
 
 def test_no_code_is_made_from_texts():

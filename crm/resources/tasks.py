@@ -234,7 +234,9 @@ class Task(SoftDeletedRecord):
     def _add_next(self, changes: dict[str, Any]) -> "Task | None":
         """Add the task that follows by the rule, if any does; times that are over are skipped."""
         task = {**self.__data__, **changes}
-        if not task["repeat"] or self.next_task_id or not self._is_of_live():
+        if not task["repeat"] or self.next_task_id:
+            return None
+        if row(f"SELECT 1 FROM task WHERE id = ? AND {OF_LIVE}", (self.id,)) is None:
             return None
         following = values.next_time(task["repeat"], task["due_at"], now(), tenant_zone())
         if following is None:
@@ -256,18 +258,14 @@ class Task(SoftDeletedRecord):
         next_task._set_reminder()
         return next_task
 
-    def _is_of_live(self) -> bool:
-        return row(f"SELECT 1 FROM task WHERE id = ? AND {OF_LIVE}", (self.id,)) is not None
-
     def _emit_completed(self, before: dict[str, Any]) -> None:
         events.emit(events.TASK_COMPLETED, self.id, {"task": TASK.one(self.id)}, TASK.show(before))
 
 
 own_rows.declare_records("task")
 erase_deleted("task")
-alerts.show_where(
-    TASK_DUE, f"EXISTS (SELECT 1 FROM task WHERE task.id = alert.record_id AND {OF_LIVE})"
-)
+waits = f"EXISTS (SELECT 1 FROM task WHERE task.id = alert.record_id AND {OF_LIVE})"
+alerts.show_where(TASK_DUE, waits)
 
 
 def require_due_time(data: dict[str, Any]) -> None:
