@@ -32,6 +32,7 @@ class Field(ma.Field):
     """
 
     incoming = True
+    is_patch = False  # whether it is for changes of a record
     wire_schema: dict[str, Any] = {"type": "string"}
 
     def __init__(

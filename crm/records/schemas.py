@@ -165,6 +165,7 @@ class RecordSchema(Schema, metaclass=SchemaType):
         }
         for field in fields.values():
             field.default_value = None  # what is absent stays as it is
+            field.is_patch = True
         schema = type(name, (Body,), fields)()
         schema.echoes = {
             field_name: field.variant(incoming=False, required=False)

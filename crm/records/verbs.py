@@ -40,7 +40,9 @@ def patch(record: SoftDeletedRecord, data: dict[str, Any]) -> None:
 
 def merged_objects(record: SoftDeletedRecord, data: dict[str, Any]) -> dict[str, str | None]:
     """`extra`, `custom` and `requisites` after a change, if that has them; raises Invalid beyond
-    their limits."""
+    their limits, and for an unknown record that `custom` names."""
+    if "custom" in data:
+        custom_values.require_references(f"{record.noun}s", record.custom, data["custom"])
     merged: dict[str, str | None] = {}
     for name in {"custom", "requisites"} & data.keys():
         if data[name] is not None:

@@ -22,9 +22,8 @@ from crm.errors import Conflict, Invalid
 from crm.json import dumps, integer_id, loads
 from crm.outbox import events
 from crm.records import batches, fields, nested, pagination, parameters, queries
-from crm.records.batches import Batch
 from crm.records.custom.fields import of as own_fields
-from crm.records.custom.values import chosen, merged
+from crm.records.custom.values import chosen, merged, require_references
 from crm.records.nested import check_parts
 from crm.records.pagination import Page
 from crm.records.parameters import Query
@@ -138,6 +137,7 @@ def _given_values(noun: str, into: Any, choices: Choices) -> dict[str, Any]:
     with Invalid.under("fields"):
         values = PATCHES[noun].parse(given)
         require_assignee(values, into)
+        require_references(f"{noun}s", into.custom, values["custom"])
     return values
 
 
@@ -228,7 +228,7 @@ def _finish_client(client: Client, before: dict[str, Any], contacts: dict[str, A
     events.emit(events.CLIENT_UPDATED, client.id, body, CLIENT.show(before | contacts))
 
 
-def put_back(batch: Batch) -> None:
+def put_back(batch: batches.Batch) -> None:
     """Let what a merge moved refer again to the record that came back, at the end of its undo."""
     moved, noun = loads(batch.details or "{}"), batch.noun
     record: Any = RECORDS[noun]

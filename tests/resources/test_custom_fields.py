@@ -52,6 +52,23 @@ def test_a_value_of_each_type_is_shown_as_it_was_sent(api, type):
     assert api.read(f"/leads/{id}")["custom"] == {"x": shown}
 
 
+def test_a_record_may_be_sent_back_whose_value_names_a_deleted_one(api):
+    clients = [api.create("/clients", name=name) for name in "абв"]
+    api.create("/fields", resource="leads", key="x", label="X", type="client")
+    id = api.create("/leads", **LEAD, custom={"x": clients[0]})
+    for client in clients[:2]:
+        api.delete(f"/clients/{client}")
+    sent = api.read(f"/leads/{id}") | {"comment": "Back"}
+    assert api.patch(f"/leads/{id}", sent).json["custom"] == {"x": clients[0]}
+    for wrong, code in ((clients[1], "unknown_id"), ("b", "unknown_id")):
+        sent = {"custom": {"x": wrong}}
+        assert faults(api.patch(f"/leads/{id}", sent)) == [("/custom/x", code)]
+        answer = api.post("/leads/bulk", {"ids": [id], "set": sent, "expect": 1})
+        assert faults(answer) == [("/set/custom/x", code)]
+    other = {"x": clients[2]}
+    assert api.patch(f"/leads/{id}", {"custom": other}).json["custom"] == other
+
+
 def test_a_change_sends_some_values_and_null_clears_one(api, wood):
     api.create("/fields", **BUDGET)
     id = api.create("/leads", **LEAD, custom={"wood": "oak", "budget": None})

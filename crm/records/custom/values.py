@@ -12,7 +12,7 @@ from marshmallow import ValidationError
 from orjson import loads  # a float has all digits of the numbers here
 from peewee import TextField
 
-from crm.errors import MAX_FAULTS
+from crm.errors import MAX_FAULTS, Invalid
 from crm.json import dumps
 from crm.records import fields
 from crm.records.columns import N_, Column
@@ -45,9 +45,12 @@ class CustomValues(fields.Collection):
         known, stored, errors = custom_fields.of(self.plural), dict[str, Any](), dict[str, Any]()
         for key, sent in value.items():
             if field := known.get(key):
+                wire: fields.Field = field.wire
+                if self.is_patch and field.references:  # require_references() checks it
+                    wire = wire.variant(incoming=False, required=False)
                 try:
-                    read = field.wire.deserialize(sent, key, value)
-                    stored[key] = None if read is None else field.wire.show(read)
+                    read = wire.deserialize(sent, key, value)
+                    stored[key] = None if read is None else wire.show(read)
                 except ValidationError as error:
                     errors[key] = error.messages
             else:
@@ -93,6 +96,21 @@ def merged(known: str | None, patch: str | None) -> str | None:
     values = {**loads(known or "{}"), **loads(patch)}
     values = {key: value for key, value in values.items() if value is not None}
     return dumps(values).decode() if values else None
+
+
+def require_references(plural: str, stored: str | None, patch: str | None) -> None:
+    """Check the records that a merge patch names anew; raises Invalid.
+
+    One that the stored values name may have been deleted since, or belong to a colleague.
+    """
+    before = loads(stored or "{}")
+    for key, sent in loads(patch or "{}").items():
+        field = custom_fields.of(plural).get(key)
+        if field and field.references and sent not in (None, before.get(key)):
+            try:
+                field.wire.read(sent)
+            except InvalidValue as error:
+                raise Invalid.field(f"custom/{key}", error.code, error.detail) from None
 
 
 def known(plural: str, stored: str) -> str | None:

@@ -16,6 +16,7 @@ from crm.json import dumps, loads
 from crm.records import background, batches, verbs
 from crm.records.conditions import Condition
 from crm.records.custom import fields as custom_fields
+from crm.records.custom.values import require_references
 from crm.records.list_plans import join_conditions
 from crm.records.record import SoftDeletedRecord
 from crm.records.schemas import READ_ONLY
@@ -199,6 +200,8 @@ def _change(plural: str, sent: dict[str, Any]) -> Change:
             raise Invalid.field(f"set/{name}", *READ_ONLY)
         if not data:
             raise Invalid.field("set", "required", "name at least one field")
+        with Invalid.under("set"):
+            require_references(plural, None, data.get("custom"))
         return lambda record: verbs.patch(record, data)
     if action == "delete":
         return lambda record: record.remove()
