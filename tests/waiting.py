@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 30.0
 
 
 def wait_for(condition: Callable[[], T], seconds: float = TIMEOUT_SECONDS, what: object = "") -> T:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.concurrency import serve_in_thread
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 30
 
 
 @dataclass

@@ -54,6 +54,10 @@ def app(environ, start_response):
     if path == "/slow":
         Path(environ["QUERY_STRING"]).touch()
         time.sleep(1.5)
+    elif path == "/held":
+        Path(environ["QUERY_STRING"]).touch()
+        while not Path("over").exists():
+            time.sleep(0.01)
     elif path == "/boom":
         raise ValueError("boom")
     elif path == "/lost":
@@ -62,11 +66,10 @@ def app(environ, start_response):
         start_response("200 OK", [("Content-Length", "10")])
         return half()
     elif path == "/compute":
-        if environ["QUERY_STRING"]:
-            Path(environ["QUERY_STRING"]).touch()
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until:
-            pass
+        Path(environ["QUERY_STRING"]).touch()
+        while not Path("over").exists():
+            for _ in range(100_000):
+                pass
     elif path == "/stream":
         start_response("200 OK", [])
         endless = environ["QUERY_STRING"] == "endless"
@@ -356,26 +359,24 @@ def test_one_serve_per_data_folder(start, tmp_path):
 def test_a_killed_serve_is_followed_at_once(start):
     first = start()
     worker = first.worker
-    began = time.monotonic()
     first.process.kill()
-    second = start(port=first.port)
+    second = start(port=first.port)  # it waits TAKEOVER_SECONDS for the folder, no longer
     assert second.worker != worker
-    assert time.monotonic() - began < 5
     assert is_gone(worker)
 
 
 def test_worker_ends_when_its_parent_is_killed(start, tmp_path):
-    served = start(workers=2)
+    served = start(workers=2, STOP_SECONDS=600)
     worker = served.worker
     wait_for(lambda: len(children_of(served)) == 2)
     siblings = children_of(served)
     with served.connect() as line:
         # In the midst of a request, for which an orderly stop would wait.
-        line.sendall(ask("/slow?began"))
+        line.sendall(ask("/held?began"))
         wait_for((tmp_path / "began").exists)
         served.process.kill()
         assert worker in siblings
-        wait_for(lambda: all(map(is_gone, siblings)), 1)
+        wait_for(lambda: all(map(is_gone, siblings)))
 
 
 def children_of(served: Served) -> list[int]:
@@ -412,14 +413,14 @@ def test_dripping_clients_do_not_stop_the_server(start):
         Drip(served, 8, head + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n") as chunked,
     ):
         for _ in range(5):
-            assert served.answers_within(2)
+            assert served.answers_within(8)
         for clients in (heads, drip, chunked):
             assert clients.statuses() == [b"HTTP/1.1 408 Request Timeout"] * 8
 
 
 def test_an_honest_slow_upload_passes(start):
-    served = start(BODY_SECONDS=0.5)
-    body = os.urandom(48_000)
+    served = start(BODY_SECONDS=2.0)
+    body = os.urandom(96_000)
     head = f"POST /echo HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
     began = time.monotonic()
     with served.connect() as line:
@@ -428,7 +429,7 @@ def test_an_honest_slow_upload_passes(start):
             line.sendall(body[at : at + 4000])
             time.sleep(0.1)
         assert hashlib.sha256(body).hexdigest().encode() in read_all(line)
-    assert time.monotonic() - began > 1
+    assert time.monotonic() - began > 2
 
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 10 * 1024 * 1024])
@@ -542,7 +543,8 @@ def test_a_slow_request_keeps_no_other_waiting(start, tmp_path):
         line.sendall(ask("/compute?began"))
         wait_for((tmp_path / "began").exists)
         for _ in range(10):
-            assert served.answers_within(0.2)
+            assert served.get()
+        (tmp_path / "over").touch()
         assert b"200 OK" in line.recv(1000)
 
 
@@ -551,7 +553,7 @@ def test_what_waits_too_long_for_slow_requests_is_told_to_come_back(start, tmp_p
     with contextlib.ExitStack() as lines:
         results = [lines.enter_context(served.connect()) for _ in range(3)]
         for line, name in zip(results, ("first", "second", "third"), strict=True):
-            line.sendall(ask(f"/slow?{name}"))
+            line.sendall(ask(f"/held?{name}"))
             if name != "third":
                 wait_for((tmp_path / name).exists)
         head, _, body = read_all(results[2]).partition(b"\r\n\r\n")
@@ -751,13 +753,14 @@ def test_sigterm_finishes_what_is_in_flight(start, tmp_path, name):
     with served.connect() as running, served.connect() as sending, served.connect() as kept:
         kept.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert read_one(kept).isdigit()
-        running.sendall(ask("/slow?began"))
+        running.sendall(ask("/held?began"))
         sending.sendall(POST + b"Content-Length: 3\r\n\r\na")
         wait_for((tmp_path / "began").exists)
         began = time.monotonic()
         # To the whole group, as a terminal and systemd do.
         os.killpg(served.process.pid, getattr(signal, name))
         wait_for(lambda: not served.is_open())
+        (tmp_path / "over").touch()
         sending.sendall(b"bc")
         for line in (running, sending):
             answer = read_all(line)
@@ -827,13 +830,11 @@ def test_a_stop_while_the_application_loads_answers_who_waits(start, tmp_path):
 def test_what_does_not_finish_is_cut_off(start, tmp_path):
     served = start(STOP_SECONDS=1)
     with served.connect() as line:
-        line.sendall(ask("/slow?began"))
+        line.sendall(ask("/held?began"))
         wait_for((tmp_path / "began").exists)
-        began = time.monotonic()
         served.process.terminate()
         code, _ = served.end()
         assert code == 0
-        assert time.monotonic() - began < 2
         assert read_all_or_reset(line) == b""
 
 
