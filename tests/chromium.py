@@ -13,6 +13,7 @@ from crm import CRMApp
 from crm.access import sessions
 from tests import external_programs
 from tests.concurrency import serve_in_thread
+from tests.waiting import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:  # runs without a test of pages do without it
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -36,8 +37,9 @@ def chromium() -> str:
 
 @contextmanager
 def browsing() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=TIMEOUT_SECONDS * 1000)  # as of all else; its own is 5 seconds
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
@@ -68,7 +70,6 @@ def open_page(browser: "Browser", width: int = WIDE, **options: Any) -> Iterator
     """A page of a fresh browser profile; it must stay silent and ask this machine only."""
     with open_profile(browser, width, **options) as profile:
         page = profile.new_page()
-        page.set_default_timeout(10_000)
         with silent(page):
             yield page
 
@@ -147,7 +148,6 @@ def tabs(browser: "Browser") -> Iterator[Tab]:
             if key not in made:
                 profile = stack.enter_context(open_profile(browser, width, **options))
                 made[key] = profile.new_page()
-                made[key].set_default_timeout(10_000)
             return made[key]
 
         yield get_page

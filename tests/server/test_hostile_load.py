@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import logging
 import re
-import select
 import socket
 import threading
 import time
@@ -18,7 +17,8 @@ from crm.server import Loop, find_running
 from crm.server.connections import ClientConnection, State, make_base_environ
 from crm.server.loop import TURN_SECONDS
 from tests.installations import copy_installation
-from tests.server.test_server import POST, ask, read_all_or_reset, read_one
+from tests.server.test_commit_groups import unread_bytes
+from tests.server.test_server import POST, ask, read_all_or_reset, read_one, readable
 from tests.server_process import run_server
 from tests.waiting import wait_for
 
@@ -202,7 +202,7 @@ def test_bodies_that_wait_share_a_bound(start):
             with contextlib.suppress(OSError):
                 line.sendall(words)  # its answer is not read
             peak = max(peak, memory(worker))
-        assert served.answers_within(2)
+        assert served.answers_within(8)
     assert peak - before < 200  # all of them have 480 MiB
 
 
@@ -214,12 +214,13 @@ def test_one_host_may_use_a_part_of_the_bound(start, host, refused):
         most = [lines.enter_context(served.connect("127.0.0.2")) for _ in range(3)]
         largest = lines.enter_context(served.connect("127.0.0.3"))
         largest.sendall(head % host + b"x" * 190_000)
-        time.sleep(0.3)
+        wait_for(lambda: unread_bytes(served.port) == 0)
         for line in most:
             line.sendall(head % b"a" + b"x" * 150_000)
+        wait_for(lambda: unread_bytes(served.port) == 0)
         time.sleep(0.3)
         # Of the address that has most, though another one has the largest body.
-        answered = select.select([*most, largest], [], [], 0)[0]
+        answered = readable([*most, largest])
         assert len(answered) == refused and largest not in answered
         for line in answered:
             assert line.recv(100).startswith(b"HTTP/1.1 503 ")
@@ -281,7 +282,7 @@ def test_who_holds_most_gives_way_to_a_new_body(start):
         held = [lines.enter_context(served.connect(f"127.0.0.{2 + n % 3}")) for n in range(6)]
         for line in held:
             line.sendall(head + b"x" * 650_000)
-        time.sleep(0.3)
+        wait_for(lambda: unread_bytes(served.port) == 0)
         body = b"y" * 300_000
         for _ in range(5):
             with served.connect() as line:

@@ -22,7 +22,7 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-HUNG_SECONDS = 2
+HUNG_SECONDS = 4
 SERVE = """
 import sys
 from pathlib import Path
@@ -38,6 +38,17 @@ server.serve(load, Path(data), port=int(port), workers=2, hung_seconds=int(hung_
 def test_a_worker_without_a_sign_of_life_is_killed_within_a_minute() -> None:
     default = inspect.signature(server.serve).parameters["hung_seconds"].default
     assert default == server.HUNG_SECONDS <= 60 - 5  # the parent looks each second, kills by two
+
+
+def stop_holder(lock: Path) -> int | None:
+    """Stop the process that holds the lock of a file, and return its id; None if it has let go."""
+    holder = holder_of(lock)
+    if holder:
+        os.kill(holder, signal.SIGSTOP)
+        if holder_of(lock) == holder:
+            return holder
+        os.kill(holder, signal.SIGCONT)
+    return None
 
 
 @pytest.mark.files
@@ -60,10 +71,8 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
         assert ask(port, "GET", "/api/v1/leads", key=key).status == 200
         thread = threading.Thread(target=import_file)
         thread.start()
-        stopped = wait_for(lambda: holder_of(data / "tenants/acme.lock"), 20)
-        os.kill(stopped, signal.SIGSTOP)
+        stopped = wait_for(lambda: stop_holder(data / "tenants/acme.lock"))
         began = time.monotonic()
-        assert holder_of(data / "tenants/acme.lock") == stopped, "it was let go before: try again"
         lead = {"name": "Марія", "phone": "+380671234567"}
 
         def is_created() -> bool:
@@ -72,9 +81,9 @@ def test_a_worker_that_stops_with_a_writer_lock_is_killed_and_others_write(tmp_p
                 return ask(port, "POST", "/api/v1/leads", lead, key).status == 201
             return False
 
-        wait_for(is_created, HUNG_SECONDS + 20)
-        assert HUNG_SECONDS - 2 < time.monotonic() - began < HUNG_SECONDS + 15
+        wait_for(is_created)
+        assert time.monotonic() - began > HUNG_SECONDS - 2  # its last sign may be a second old
         thread.join()
-        assert not Path(f"/proc/{stopped}").exists()
+        wait_for(lambda: not Path(f"/proc/{stopped}").exists())
         # Another one is in its place.
         assert ask(port, "GET", "/api/v1/leads", key=key).status == 200

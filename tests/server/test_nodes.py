@@ -116,12 +116,12 @@ def test_hosts_of_a_killed_node_go_on_at_the_other_with_limits_counted_anew(inst
     assert (rate.status, rate.left) == (200, START_LIMIT - 1)
     assert nodes.node_of(label) == nodes.node_of(other) == 0
     nodes[1].start()
-    wait_for(lambda: nodes.node_of(label) == 1, 10)
+    wait_for(lambda: nodes.node_of(label) == 1)
 
 
 def code_of(node: Node, phone: str, count: int) -> str:
     """The code of a node's next SMS after `count` of them."""
-    wait_for(lambda: node.sms_count > count, 10)
+    wait_for(lambda: node.sms_count > count)
     return node.last_code(phone)
 
 

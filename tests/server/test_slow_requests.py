@@ -135,7 +135,7 @@ def test_what_waits_for_a_lock_takes_no_slot(call: Call, data: Path) -> None:
         assert holder.stdout.readline() == "held\n"
         with Others(creates) as others:
             time.sleep(0.3)
-            assert slowest(lambda: call("POST", "acme", "/api/v1/leads", lead) - 1, others, 20) < 1
+            assert slowest(lambda: call("POST", "acme", "/api/v1/leads", lead) - 1, others, 20) < 5
             assert others.are_running and others.statuses == []
             kill_process(holder)
     finally:
@@ -248,12 +248,12 @@ def test_heavy_work_has_half_of_the_slots_and_frees_its_own_while_it_waits() -> 
 def test_only_so_many_wait_for_a_slot() -> None:
     SlowRequests(2, lambda: None)
     with computing():
-        others = Others([lambda: can_compute(10)] * MAX_WAITING_FOR_SLOT)
+        others = Others([lambda: can_compute(60)] * MAX_WAITING_FOR_SLOT)
         with others:
             wait_for(lambda: process.waiting >= MAX_WAITING_FOR_SLOT)
             began = time.monotonic()
-            assert not can_compute(10)
-            assert time.monotonic() - began < 5
+            assert not can_compute(60)
+            assert time.monotonic() - began < 30
             with waiting():  # others go on, one by one
                 wait_for(lambda: not others.are_running)
     assert others.statuses == [True] * MAX_WAITING_FOR_SLOT
