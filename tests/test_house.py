@@ -181,6 +181,13 @@ def test_the_picture_names_every_module():
     assert not named - {path.name for path in [*ROOT.glob("*.py"), *CRM.rglob("*.py")]}
 
 
+def test_who_streams_rows_closes_them():
+    # What is left open would read from a connection that another thread has by then.
+    for path in MODULES:
+        calls = re.findall(r"(?<!def )\b(\w*\(?)iterate_rows\(", path.read_text("utf-8"))
+        assert {*calls} <= {"closing("}, path
+
+
 def test_no_code_is_made_from_texts():
     calls = {
         (name_of(path), node.func.id)

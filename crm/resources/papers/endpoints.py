@@ -1,5 +1,6 @@
 """Endpoints of papers: those of a deal, all of them, their PDFs, their links, and an export."""
 
+from contextlib import closing
 from typing import IO, Any
 
 from flask import Response
@@ -107,10 +108,10 @@ def export_papers(query: Query) -> Response:
     )
 
     def write_file(to: IO[bytes]) -> None:
-        with snapshot():
+        with snapshot(), closing(iterate_rows(sql, params)) as rows:
             cells = (
                 ["" if one is None else write(one) for write, one in zip(writers, row, strict=True)]
-                for row in iterate_rows(sql, params)
+                for row in rows
             )
             # A number such as 1/2026 is a date to Excel.
             kept = ("number",)
