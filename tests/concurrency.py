@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from socketserver import BaseServer
@@ -81,6 +82,13 @@ def holding(
     finally:
         ended.set()
         holder.join()
+
+
+def is_inside(thread: threading.Thread, function: Any) -> bool:
+    """Whether a thread is running a function of Python, or something that it has called."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    codes = (frame.f_code for frame, _ in traceback.walk_stack(frame)) if frame else ()
+    return function.__code__ in codes
 
 
 def start_python(code: str, *arguments: Any) -> subprocess.Popen:

@@ -147,7 +147,7 @@ def at_once(monkeypatch):
     gate, compare = threading.Barrier(16), codes.compare_digest
 
     def together(stored: bytes, sent: bytes) -> bool:
-        gate.wait(timeout=10)
+        gate.wait(timeout=60)
         return compare(stored, sent)
 
     monkeypatch.setattr(codes, "compare_digest", together)

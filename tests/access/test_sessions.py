@@ -169,7 +169,7 @@ def test_a_reader_waits_for_no_writer(crm, clock):
     with writing(crm.tenants, "acme"), crm.tenants.session("acme") as session:
         patience, begun = session.lock_wait_seconds, time.monotonic()
         found_session = sessions.find(token)
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < patience / 2
         assert session.lock_wait_seconds == patience > 1
         assert (found_session.user_id, session.user_id) == (TARAS, TARAS)
         assert seen() == found_session.last_seen_at

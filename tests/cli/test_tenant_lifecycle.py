@@ -7,7 +7,6 @@ import os
 import re
 import sqlite3
 import threading
-import time
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,14 @@ from crm.outbox import deliveries
 from crm.resources import export, tenant, users, webhooks
 from crm.resources.papers import links as paper_links
 from crm.storage import upgrades, uploads
+from crm.storage.commit_groups import WriterLock
 from crm.storage.session import row, rows
 from crm.storage.sqlite import archive_file, connection
-from tests.concurrency import run_in_threads, start_python
+from tests.concurrency import is_inside, run_in_threads, start_python
 from tests.conftest import Api, key_for
 from tests.copies import command, query
 from tests.tables import assert_whole, lead_names
+from tests.waiting import wait_for
 
 PHONE = "+380671234567"
 DIE = """
@@ -326,7 +327,7 @@ def test_who_waits_to_write_to_a_deleted_tenant_is_told_and_nobody_keeps_it_open
 
     def slowly(path: Path, kept: Path) -> Any:
         waits.start()
-        time.sleep(0.3)
+        wait_for(lambda: is_inside(waits, WriterLock.acquire))
         return fold(path, kept)
 
     monkeypatch.setattr(trash, "checkpoint", slowly)

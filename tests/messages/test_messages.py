@@ -43,7 +43,7 @@ TEXT = 'Код "Затишок" & ко: 048213\nнікому {phone} не каж
 TOKEN = "t0ken-of-acme"
 OLENA = "olena@acme.example"
 FROM = Address("Зручна CRM, Inc.", "crm", "crm.example")
-PATIENCE = 10  # seconds for what has to come
+PATIENCE = 30  # seconds for what has to come
 SECRETS = (PHONE, PHONE[1:], TEXT, "048213", TOKEN, OLENA, "s3cret", "olena")
 
 
@@ -463,7 +463,7 @@ def test_a_slow_gateway_is_left_in_time(gateway, monkeypatch):
     gateway.answer = drip
     began = time.monotonic()
     refused = undelivered(lambda: http(gateway.url, "{phone}{text}").send(PHONE, TEXT))
-    assert 0.2 < time.monotonic() - began < 5
+    assert 0.2 < time.monotonic() - began < 20
     assert (refused.reason, refused.final) == ("there was no answer in time", False)
 
 
@@ -665,8 +665,8 @@ def test_what_was_taken_is_sent_however_the_talk_ends():
 
 @parametrize("silent", [True, False], ids=["silent", "a byte now and then"])
 def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
-    monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3 if silent else 5)
-    monkeypatch.setattr(mail, "SESSION_TIMEOUT_SECONDS", 5 if silent else 0.3)
+    monkeypatch.setattr(deadline_connection, "STEP_TIMEOUT_SECONDS", 0.3 if silent else 60)
+    monkeypatch.setattr(mail, "SESSION_TIMEOUT_SECONDS", 60 if silent else 0.3)
 
     def drip(came: socket.socket) -> None:
         while True:
@@ -678,7 +678,7 @@ def test_a_slow_mail_server_is_left_in_time(monkeypatch, silent):
     began = time.monotonic()
     with talking(drip) as port:
         refused = mail_refusal(port)
-    assert 0.2 < time.monotonic() - began < 5
+    assert 0.2 < time.monotonic() - began < 20
     assert (refused.reason, refused.final) == ("there was no answer in time", False)
 
 
@@ -706,8 +706,8 @@ class Sent:
 class Stuck(Sent):
     """Begins and doesn't end until it is let go."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *fails: Exception) -> None:
+        super().__init__(*fails)
         self.begun, self.go = threading.Event(), threading.Event()
 
     def send(self, *message: str) -> None:
@@ -749,13 +749,14 @@ def test_a_mail_server_that_hangs_keeps_no_code_waiting(posting):
 
 
 def test_what_failed_is_tried_once_more_after_a_pause(posting, caplog):
-    sent = Sent(Undelivered("the connection was refused"))
-    made = posting(sent, retry_seconds=0.2)
+    sent = Stuck(Undelivered("the connection was refused"))
+    made = posting(sent, retry_seconds=0.5)
     made.enqueue_sms(PHONE, "first")
     made.enqueue_sms(PHONE, "second")
+    sent.go.set()
     assert sent.take() == (PHONE, "second"), "others go on meanwhile"
     assert sent.take() == (PHONE, "first")
-    assert sent.times[2] - sent.times[0] >= 0.2
+    assert sent.times[2] - sent.times[0] >= 0.5
     assert warnings(caplog) == []
 
 
@@ -809,7 +810,7 @@ def test_closing_sends_what_waits_without_pauses_and_takes_no_more(posting, capl
     made.enqueue_sms(PHONE, "second")
     began = time.monotonic()
     made.close(PATIENCE)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert {sent.take()[1], sent.take()[1]} == {"first", "second"}
     made.enqueue_sms(PHONE, "late")
     made.close(PATIENCE)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 parametrize = pytest.mark.parametrize
 SHORT = 0.15  # seconds for those who never end
-LATE = SHORT * 1000 + 700  # milliseconds: a busy machine may be late, a hanging call is later
+LATE = SHORT * 1000 + 10_000  # milliseconds: a busy machine may be late, a hanging call is later
 BODY = '{"name":"Їжак"}'.encode()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -77,7 +77,7 @@ class Client:
             self.connection.sendall(tail * 1000)
 
     def hang(self) -> None:
-        self.over.wait(10)
+        self.over.wait(60)
 
     def reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -110,7 +110,7 @@ class Receiver:
 
     def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
-            connection.settimeout(10)
+            connection.settimeout(60)
             if self.tls:
                 connection = self.tls.wrap_socket(connection, server_side=True)
             with connection:
@@ -368,7 +368,7 @@ def test_the_time_to_resolve_counts():
     over = threading.Event()
 
     def resolve(*_: Any, **__: Any) -> list:
-        over.wait(10)
+        over.wait(60)
         return []
 
     outcome = post("https://hook.test/", seconds=SHORT, resolve=resolve)
@@ -432,7 +432,7 @@ BAD = {
 def test_what_is_no_answer_is_a_bad_answer(acts):
     outcome = post_to_receiver(acts)
     assert without_time(outcome) == Outcome(0, error="bad_answer")
-    assert outcome.duration_ms < 1000
+    assert outcome.duration_ms < 4000  # it is not waited for to the end
 
 
 def test_interim_answers_are_passed_over():
@@ -598,8 +598,8 @@ def test_one_who_is_not_at_the_checked_address_is_told_nothing():
 def test_an_address_that_does_not_answer_leaves_time_for_the_next():
     with receiver(answers(200)) as server, full_listener("127.0.0.2", server.port):
         url = f"http://localhost:{server.port}/"
-        outcome = post(url, seconds=SHORT * 2, resolve=towards("127.0.0.2", "127.0.0.1"))
-    assert outcome.ok and SHORT * 1000 - 5 <= outcome.duration_ms < SHORT * 2000
+        outcome = post(url, seconds=3.0, resolve=towards("127.0.0.2", "127.0.0.1"))
+    assert outcome.ok and 1495 <= outcome.duration_ms < 3000
 
 
 @parametrize("address", ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"])

@@ -32,12 +32,12 @@ MARIIA = {"name": "Марія", "phone": "067 123 45 67"}
 def crm(furnished, tmp_path) -> Iterator[CRM]:
     result = CRM(**settings_for(copied(furnished, tmp_path / "crm")), sends=False)
     yield result
-    assert result.callbacks.wait(10)
+    assert result.callbacks.wait(30)
     result.app.tenants.forget_idle()
 
 
 def wait_for_callbacks(crm: CRM) -> bool:
-    return crm.callbacks.wait(10)
+    return crm.callbacks.wait(30)
 
 
 def kinds(received: list[dict[str, Any]]) -> list[str]:
@@ -130,7 +130,7 @@ def test_a_number_that_another_process_gives_again_is_not_taken_for_ours(crm):
 
     @crm.on("lead.created")
     def note(event: dict[str, Any]) -> None:
-        gate.wait(10)
+        gate.wait(30)
         received.append(event["data"]["lead"]["name"])
 
     with crm.tenant("acme"):
@@ -254,7 +254,7 @@ def test_a_tenant_that_is_gone_meanwhile_is_passed_over(crm, caplog):
 
     @crm.on("lead.created")
     def note(event: dict[str, Any]) -> None:
-        gate.wait(10)
+        gate.wait(30)
         received.append(event)
 
     with crm.tenant("acme"):

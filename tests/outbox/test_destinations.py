@@ -466,8 +466,8 @@ def test_a_resolver_that_hangs_is_not_waited_for():
     to = parse_destination("https://a.test/", NOBODY)
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        resolve_addresses(to, NOBODY, 0.1, lambda *_, **__: over.wait(10))
-    assert 0.09 < time.monotonic() - began < 1
+        resolve_addresses(to, NOBODY, 0.1, lambda *_, **__: over.wait(60))
+    assert 0.09 < time.monotonic() - began < 20
     left = [thread for thread in threading.enumerate() if thread.name == "resolve"]
     assert left and all(thread.daemon for thread in left)  # the process can end without them
     over.set()

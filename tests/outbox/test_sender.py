@@ -12,7 +12,7 @@ import pytest
 from crm import create_app
 from crm.config import LOOPBACK
 from crm.installation.tenants import Tenants
-from crm.outbox import deliveries
+from crm.outbox import call, deliveries
 from crm.outbox.sender import Sender
 from crm.resources import tenant, webhooks
 from crm.resources.leads.record import create as create_lead
@@ -20,7 +20,7 @@ from crm.storage import wakeup
 from crm.storage.session import one_row, transaction
 from crm.storage.wakeup import WakeupPipe
 from tests.installations import config_for, environ_for
-from tests.server_process import ROOT, run_server
+from tests.server_process import ROOT, is_free, run_server
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -76,7 +76,7 @@ def test_what_was_left_by_another_process_goes_when_the_sender_begins(crm, hook,
 
 
 @pytest.mark.process
-def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, hook):
+def test_a_commit_of_another_process_wakes_the_sender(sending, hook):
     endpoint(sending.tenants, "acme", hook, events='["lead.created"]')
     with sending.tenants.session("acme"), transaction():
         tenant.mark_as_trial()
@@ -87,7 +87,7 @@ def test_a_commit_of_another_process_wakes_the_sender_within_a_second(sending, h
     subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True)
     ended = time.time()
     (received,) = hook.wait_for(1)
-    assert received.at < ended + 1
+    assert received.at < ended + 5  # by itself it would look after a minute
     assert received.event["type"] == "lead.created"
 
 
@@ -120,16 +120,16 @@ def test_a_tenant_that_is_being_written_delays_no_other(crm, hook):
     def write():
         with open_to_loopback(crm).session("globex"), transaction():
             writing.set()
-            written.wait(5)
+            written.wait(60)
 
     thread = threading.Thread(target=write)
     thread.start()
-    assert writing.wait(5)
+    assert writing.wait(30)
     sender = Sender(tenants)
     sender.start()
     for number in range(3):
         lead(tenants)
-        assert hook.wait_for(number + 1, 2)[number].event["tenant"] == "acme"
+        assert hook.wait_for(number + 1, 8)[number].event["tenant"] == "acme"
     written.set()
     thread.join()
     assert hook.wait_for(4)[3].event["tenant"] == "globex"
@@ -167,7 +167,7 @@ def test_one_that_cannot_be_recorded_goes_again(sending, hook, monkeypatch, capl
     endpoint(sending.tenants, "acme", hook)
     lead(sending.tenants)
     hook.wait_for(1)
-    assert failed.wait(5)
+    assert failed.wait(30)
     assert [request.event["sequence"] for request in hook.wait_for(2)] == [1, 1]
     settled(sending.tenants, 1)
     assert "was interrupted" in caplog.text
@@ -177,7 +177,7 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
     goes_on = threading.Event()
-    hook.answer = lambda _: goes_on.wait(5) and 204
+    hook.answer = lambda _: goes_on.wait(30) and 204
     sender = Sender(tenants)
     sender.start()
     lead(tenants)
@@ -192,10 +192,10 @@ def test_nothing_is_claimed_after_the_stop_and_what_is_in_flight_ends(crm, hook)
 
 def test_no_tenant_is_looked_at_after_the_sender_is_closed(crm, monkeypatch):
     begun, goes_on = threading.Event(), threading.Event()
-    monkeypatch.setattr(Sender, "_has_work", lambda *_: begun.set() or goes_on.wait(5))
+    monkeypatch.setattr(Sender, "_has_work", lambda *_: begun.set() or goes_on.wait(30))
     sender = Sender(crm.tenants)
     sender.start()
-    assert begun.wait(5)
+    assert begun.wait(30)
     threading.Timer(0.3, goes_on.set).start()
     sender.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "scan"]
@@ -231,13 +231,22 @@ def test_an_app_begins_to_send_with_its_first_request(crm, hook, furnished):
 def test_the_server_sends_without_a_request_and_ends_when_what_is_in_flight_has_ended(crm, hook):
     tenants = open_to_loopback(crm)
     id = endpoint(tenants, "acme", hook)
-    hook.answer = lambda _: time.sleep(1) or 204
-    with run_server(tenants.config.data, **ALLOWED):
+    goes_on = threading.Event()
+    hook.answer = lambda _: goes_on.wait(30) and 204
+    with run_server(tenants.config.data, **ALLOWED) as port:
         for _ in range(6):
             lead(tenants)
         hook.wait_for(4)
+
+        def go_on_once_stopped() -> None:
+            wait_for(lambda: is_free(port), 60)
+            goes_on.set()
+
+        stopping = threading.Thread(target=go_on_once_stopped)
+        stopping.start()
         begun = time.monotonic()
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < call.CALL_TIMEOUT_SECONDS
+    stopping.join()
     assert sorted(statuses(tenants, id)) == ["delivered"] * 4 + ["pending"] * 2
 
 
@@ -259,7 +268,7 @@ def test_a_full_pipe_says_that_notifications_may_be_lost_and_holds_nobody_up(tmp
         begun = time.monotonic()
         for number in range(8000):
             pipe.notify(f"tenant-{number}")
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
         labels, lost = listener.wait(1)
         assert lost
         assert "tenant-7999" not in labels

@@ -174,7 +174,7 @@ def test_a_template_that_loops_ends_in_time(
     begun = time.monotonic()
     with pytest.raises(pdf.PdfFailed) as failed:
         pdf.compile(snapshot(), {})
-    assert 1 <= time.monotonic() - begun < 5
+    assert 1 <= time.monotonic() - begun < 20
     assert "1.0 seconds" in failed.value.reason
 
 

@@ -29,6 +29,7 @@ from tests.copies import command, create_copy, query
 from tests.installations import on_postgres
 from tests.readme import blocks, run, section
 from tests.tables import file_of, lead_names
+from tests.waiting import wait_for
 
 PHONE = "+380671234567"
 
@@ -381,7 +382,7 @@ def test_a_restore_waits_for_a_writer(crm, copies):
         waiting.join(0.3)
         assert waiting.is_alive()
         assert not (crm.tenants.config.data / "trash").exists()
-    waiting.join(10)
+    waiting.join(30)
     assert not waiting.is_alive()
     assert files(crm.tenants.config.data / "trash")
 
@@ -593,6 +594,7 @@ def test_of_many_restores_among_many_openings_no_row_is_lost_or_mixed(
             clock.tick(1)
             befores.append(restore(crm, both[number % 2], "acme").before)
             time.sleep(0.01)
+        wait_for(lambda: written or wrong)
     finally:
         stop.set()
         for thread in threads:

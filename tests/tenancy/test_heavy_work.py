@@ -51,7 +51,7 @@ def test_another_process_holds_it_and_its_death_releases_it(crm):
             with pytest.raises(Busy), heavy_work.heavy_work(wait_seconds=0.05):
                 pass
             kill_process(other)
-            with heavy_work.heavy_work(wait_seconds=5):
+            with heavy_work.heavy_work(wait_seconds=30):
                 pass
     finally:
         kill_process(other)

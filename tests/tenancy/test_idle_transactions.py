@@ -72,7 +72,7 @@ def test_a_transaction_of_a_session_is_counted(app: CRMApp, server: Postgres) ->
 
 def test_while_an_sms_gateway_hangs(app: CRMApp, server: Postgres, hook: WebhookReceiver) -> None:
     answers = threading.Event()
-    hook.answer = lambda _: answers.wait(10) and 200
+    hook.answer = lambda _: answers.wait(60) and 200
     stranger = Person(app)
     assert stranger.sends("/login", {"phone": OLENA["phone"]}) == "/login/code"
     hook.wait_for(1)
@@ -83,15 +83,15 @@ def test_while_an_sms_gateway_hangs(app: CRMApp, server: Postgres, hook: Webhook
 
 def test_while_a_webhook_hangs(app: CRMApp, server: Postgres, hook: WebhookReceiver) -> None:
     answers = threading.Event()
-    hook.answer = lambda _: answers.wait(10) and 200
+    hook.answer = lambda _: answers.wait(60) and 200
     with app.tenants.session("acme"):
         webhooks.create({"url": hook.url})
         create_lead({"name": "Марія", "phone": "+380501234567"})
     assert app.sender is not None
     app.sender.start()
     hook.wait_for(1)
-    # The sender may look for more to send at this moment; the receiver answers after 10 s.
-    wait_for(lambda: count_transactions(server) == 0, seconds=5)
+    # The sender may look for more to send at this moment; the receiver answers after a minute.
+    wait_for(lambda: count_transactions(server) == 0)
     answers.set()
 
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import sqlite3
 import threading
-import time
 from pathlib import Path
 
 import psycopg
@@ -22,11 +21,12 @@ from crm.resources.leads.record import LEAD, create
 from crm.storage.commit_groups import WriterLock
 from crm.storage.engine import BASE_HOST_FILE
 from crm.storage.session import execute, rows, transaction
-from tests.concurrency import run_in_threads
+from tests.concurrency import is_inside, run_in_threads
 from tests.conftest import key_for
 from tests.copies import create_copy
 from tests.installations import config_for, environ_for, on_postgres
 from tests.raw_wsgi import make_api_caller, send_request
+from tests.waiting import wait_for
 
 each = pytest.mark.parametrize
 
@@ -256,10 +256,13 @@ def test_a_writer_that_waited_for_a_restore_writes_to_the_restored_file_or_not_a
     restored = threading.Event()
     ready = threading.Barrier(3)
 
+    def writers_that_wait() -> int:
+        return sum(is_inside(thread, WriterLock.acquire) for thread in threading.enumerate())
+
     def write(number: int) -> str:
         if number == 2:
-            ready.wait()
-            time.sleep(0.05)  # the others wait for the lock with their file open
+            ready.wait()  # the others wait for the lock with their file open
+            wait_for(lambda: writers_that_wait() == 2)
             replace(crm, "acme", "globex")
             restored.set()
             lock.release()

@@ -261,9 +261,9 @@ def test_requests_go_on_seconds_after_the_server_is_back(tmp_path):
                 wait_for(lambda: answers[-1][1] == 503)
                 server.start()
                 back_at = time.monotonic()
-                wait_for(all_are_well, 20)
+                wait_for(all_are_well)
                 refused = [at for at, status, _ in answers if status == 503]
-                assert refused[-1] < back_at + 3
+                assert refused[-1] < back_at + 10
         finally:
             stopped.set()
             for thread in threads:

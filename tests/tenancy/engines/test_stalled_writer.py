@@ -18,7 +18,7 @@ from tests.postgres_server import Postgres
 pytestmark = pytest.mark.process
 
 LEAD = {"name": "Марія", "phone": "+380501234567"}
-STALLED_SECONDS = 1.5
+STALLED_SECONDS = 2.5
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_transaction_that_stopped_gives_its_turn_to_others(nodes, server, is_p
 
     thread = threading.Thread(target=stop_in_a_transaction)
     thread.start()
-    stopped.wait(10)
+    assert stopped.wait(30)
     began = time.monotonic()
     try:
         while True:
@@ -72,7 +72,7 @@ def test_a_transaction_that_stopped_gives_its_turn_to_others(nodes, server, is_p
                     create_lead(LEAD)
                 break
             except Busy:
-                assert time.monotonic() - began < STALLED_SECONDS + 5
+                assert time.monotonic() - began < STALLED_SECONDS + 30
     finally:
         goes_on.set()
         thread.join()
@@ -102,7 +102,7 @@ def test_who_works_for_long_keeps_its_turn(nodes):
 
     thread = threading.Thread(target=work)
     thread.start()
-    begun.wait(10)
+    assert begun.wait(30)
     while thread.is_alive():
         try:
             with nodes[1].session("acme") as session:
