@@ -12,6 +12,7 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
 
+from crm import wsgi
 from crm.installation.tenants import Tenants
 from crm.storage.session import transaction
 
@@ -89,6 +90,15 @@ def is_inside(thread: threading.Thread, function: Any) -> bool:
     frame = sys._current_frames().get(thread.ident or 0)
     codes = (frame.f_code for frame, _ in traceback.walk_stack(frame)) if frame else ()
     return function.__code__ in codes
+
+
+def is_answering() -> bool:
+    """Whether a thread answers a request, such as one that a browser has left."""
+    return any(
+        frame.f_code.co_filename == wsgi.__file__
+        for thread in sys._current_frames().values()
+        for frame, _ in traceback.walk_stack(thread)
+    )
 
 
 def start_python(code: str, *arguments: Any) -> subprocess.Popen:

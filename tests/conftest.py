@@ -22,9 +22,11 @@ from crm.resources import tenant, users
 from crm.steady_clock import SteadyClock, boot_seconds
 from crm.storage.session import TenantSession
 from tests.company_papers import pdf_without_typst
+from tests.concurrency import is_answering
 from tests.installations import config_for, copy_installation
 from tests.memory_folder import memory_folder
 from tests.page_client import Person, Recorder
+from tests.waiting import wait_for
 from tests.webhook_receiver import WebhookReceiver, receive_webhooks
 from tests.wired_apps import WiredApps, serve_installation
 
@@ -228,6 +230,7 @@ def crm(
     copy_installation(furnished[0], tmp_path / "data")
     serve_installation(wired, config_for(tmp_path / "data"), clock)
     yield wired
+    wait_for(lambda: not is_answering(), what="a request is still answered")
     wired.tenants.forget_idle()
 
 

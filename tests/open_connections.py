@@ -8,14 +8,13 @@ import contextlib
 import sqlite3
 import sys
 import threading
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from crm import wsgi
 from tests import markers
+from tests.concurrency import is_answering
 from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 opened: list[tuple[sqlite3.Connection, pytest.Item]] = []  # and by which test
@@ -32,15 +31,6 @@ def is_open(connection: sqlite3.Connection) -> bool:
         return connection.total_changes >= 0
     except sqlite3.ProgrammingError:
         return False
-
-
-def is_answering() -> bool:
-    """Whether a thread answers a request, such as one that a browser has left."""
-    return any(
-        frame.f_code.co_filename == wsgi.__file__
-        for thread in sys._current_frames().values()
-        for frame, _ in traceback.walk_stack(thread)
-    )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,7 +37,7 @@ class Gate:
         getattr(answer, "close", lambda: None)()
         if is_board and self.is_closed:
             self.rendered.release()
-            assert self.permits.acquire(timeout=30)
+            assert self.permits.acquire(timeout=60)
         return body
 
     def open(self) -> None:
@@ -149,14 +149,14 @@ def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is
     """
     gate.is_closed = True
     drag(board, card(board, "Deal A"), column(board, "Won"))
-    assert gate.rendered.acquire(timeout=10)
+    assert gate.rendered.acquire(timeout=30)
     drag(board, card(board, "Deal B"), column(board, "Won"))
     board.wait_for_timeout(300)
     where = corner(card(board, "Deal C"))
     if is_pressed_before:
         press(board, *where)
     gate.permits.release()  # of the first answer
-    assert gate.rendered.acquire(timeout=10)
+    assert gate.rendered.acquire(timeout=30)
     board.wait_for_timeout(300)
     if not is_pressed_before:
         press(board, *where)
@@ -174,7 +174,7 @@ def test_a_late_answer_puts_no_other_card_under_the_pointer(board, gate, api, is
 def test_a_card_waits_for_the_answer_before_it_is_dragged_on(board, gate, api):
     gate.is_closed = True
     drag(board, card(board, "Deal A"), column(board, "Proposal"))
-    assert gate.rendered.acquire(timeout=10)
+    assert gate.rendered.acquire(timeout=30)
     drag(board, card(board, "Deal A"), column(board, "Won"))
     gate.open()
     settled(board)
@@ -282,7 +282,8 @@ def test_without_scripts_a_page_asks_the_reason_and_undo_is_a_button(board, api)
 )
 def test_the_card_of_a_deal_asks_and_undoes_too(board, api):
     api.patch("/pipelines/1", {"lost_reasons": ["No budget", "Too late"]})
-    board.get_by_role("link", name="Deal A").click()
+    with board.expect_navigation():  # its script has run, too
+        board.get_by_role("link", name="Deal A").click()
     board.get_by_role("button", name="Lost").click()
     dialog = board.get_by_role("dialog")
     dialog.wait_for()

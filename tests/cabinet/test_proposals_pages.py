@@ -131,6 +131,6 @@ def test_a_proposal_is_accepted_in_a_browser(crm, api, served: str, tab: Tab, pr
     page.wait_for_url(f"{served}/proposals")
     assert bell.locator(".menu-count:visible").count() == 0
     assert {lead["assigned_to"] for lead in api.read("/leads")} == {str(TARAS)}
-    page.get_by_role("button", name="Скасувати дію").click()
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Скасувати дію").click()
     assert {lead["assigned_to"] for lead in api.read("/leads")} == {None}

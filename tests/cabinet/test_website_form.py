@@ -81,7 +81,6 @@ def page(shop: Shop, browser: Browser) -> Iterator[Page]:
         shop.put_form(port)
         context = browser.new_context(locale="uk-UA")
         result = context.new_page()
-        result.set_default_timeout(10_000)
         result.goto(f"http://localhost:{port}/?utm_source=google")
         yield result
         context.close()

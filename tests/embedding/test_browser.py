@@ -123,7 +123,7 @@ def test_swagger_tries_it_out(page, home, crm, asked):
     page.goto(f"{home}/crm/settings/api-keys")
     page.get_by_role("link", name="Документація API").click()
     page.wait_for_url(f"{home}/crm/api/v1/docs")
-    expect(page.locator("#operations-tag-leads")).to_be_visible(timeout=20_000)
+    expect(page.locator("#operations-tag-leads")).to_be_visible()
     expect(page.locator("[id^=operations-leads-]")).to_have_count(0)  # all is collapsed
     page.get_by_role("button", name="Authorize").click()
     page.locator(".auth-container input").fill(key)
@@ -147,4 +147,4 @@ def test_logging_out_leads_to_the_site(page, home):
     page.goto(f"{home}/crm/")
     page.get_by_role("button", name="Вийти").click()
     page.wait_for_url(f"{home}/")
-    expect(page.get_by_role("heading", name="The shop")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("heading", name="The shop")).to_be_visible()
