@@ -611,6 +611,28 @@ class Merged(TypedDict):
     batch_id: NotRequired[str | None]
     moved: NotRequired[dict[str, Any]]
 
+class WholePaper(TypedDict):
+    id: str
+    deal_id: str
+    client_id: str | None
+    kind: Literal["offer", "invoice", "act", "delivery_note"]
+    language: Literal["uk", "en"]
+    number: str
+    date: str
+    client_name: str | None
+    amount: int | Decimal
+    vat_amount: int | Decimal | None
+    currency: str
+    sha256: str | None
+    user_id: str | None
+    voided_at: str | None
+    paid_at: str | None
+    paid_amount: int | Decimal | None
+    created_at: str
+    updated_at: str
+    version: int
+    snapshot: dict[str, Any]
+
 class PaperLinkCreated(TypedDict):
     status: Literal["ok"]
     link_id: str
@@ -3817,7 +3839,7 @@ class Papers:
         """
     def pdf(self, id: int | str, /) -> bytes:
         """Get a paper as PDF: always the same bytes."""
-    def get(self, id: int | str, /) -> Paper:
+    def get(self, id: int | str, /) -> WholePaper:
         """Get one paper."""
     def update(
         self,
@@ -3827,7 +3849,7 @@ class Papers:
         paid_at: date | str | None = ...,
         paid_amount: float | Decimal | str | None = ...,
         version: int = ...,
-    ) -> Paper:
+    ) -> WholePaper:
         """Note that an invoice was paid, or, with null, that it was not.
 
         paid_at: Of an invoice: the day of the payment.

@@ -59,6 +59,16 @@ def test_a_paper_has_the_sums_of_its_deal_and_never_changes(api, deal):
     assert [make(api, deal)[name] for name in ("number", "amount")] == ["2/2026", 2350.9]
 
 
+def test_a_payment_is_noted_on_the_paper_as_it_was_read(api, deal):
+    path = f"/papers/{make(api, deal)['id']}"
+    read = api.get(path)
+    condition = {"If-Match": read.headers["ETag"]}
+    paid = api.patch(path, read.json | {"paid_at": "2026-03-02"}, headers=condition)
+    assert (paid.status_code, paid.json["paid_amount"]) == (200, 2250.9), paid.text
+    assert paid.headers["ETag"] == api.get(path).headers["ETag"]
+    assert api.patch(path, {"paid_at": None}, headers=condition).status_code == 412
+
+
 def test_numbers_are_of_a_kind_and_year(api, deal, clock):
     assert make(api, deal, "offer")["number"] == "1/2026"
     assert make(api, deal, "act")["number"] == "1/2026"

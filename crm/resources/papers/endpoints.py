@@ -9,13 +9,13 @@ from marshmallow import fields as ma
 from crm.api.blueprints import Blueprint, Endpoints
 from crm.api.envelopes import ok_answer
 from crm.api.stored_files import StoredFile
-from crm.json import loads
 from crm.records import fields, parameters, queries
 from crm.records.columns import N_
 from crm.records.list_plans import join_conditions
 from crm.records.parameters import Query
 from crm.records.record import require_live
 from crm.records.schemas import schema_of
+from crm.records.views import RecordView
 from crm.resources.papers import links
 from crm.resources.papers import record as papers
 from crm.resources.papers.links import LINK, LINK_IN
@@ -55,16 +55,12 @@ class WholePaperSchema(schema_of(Paper)):  # type: ignore[misc]  # made from the
 
 PAPER_FILTER = PaperFilter()
 EXPORT_FILTER = ExportFilter(only=("since", "until", "kind", "dialect"))
-WHOLE_PAPER = WholePaperSchema.out("WholePaperOut")
+WHOLE_PAPER = RecordView(WholePaperSchema.out("WholePaperOut"), "paper", live=False)
+WHOLE_PAPER.patch = WholePaperSchema.patch("PaperPatch")
 
 blueprint = Blueprint(
     "papers", "Offers, invoices, acts and delivery notes, made of deals.", N_("Papers")
 )
-
-
-def show(id: str) -> dict[str, Any]:
-    """A paper with all that it shows; raises NotFound."""
-    return PAPER.one(id) | {"snapshot": loads(Paper.find(id).snapshot)}
 
 
 of_deal = Endpoints(blueprint, "/deals/<id>/papers", PAPER)
@@ -126,8 +122,9 @@ def get_paper_pdf(id: str) -> StoredFile:
     return papers.pdf_of(Paper.find(id))
 
 
-all_papers.get(show=show, answer=WHOLE_PAPER, kind="record")
-all_papers.change(
+one_paper = Endpoints(blueprint, "/papers", WHOLE_PAPER)
+one_paper.get()
+one_paper.change(
     papers.update, "Note that an invoice was paid, or, with null, that it was not.", conflicts=True
 )
 

@@ -254,8 +254,9 @@ def update(id: int | str, data: dict[str, Any], expected_version: int | None = N
             raise Conflict("only an invoice is paid", "not_an_invoice")
         if paper.voided_at is not None:
             raise Conflict("it is void", "paper_voided")
-        values = {name: data.get(name, getattr(paper, name)) for name in ("paid_at", "paid_amount")}
-        if any(name in data and data[name] is None for name in values):
+        stored = {name: getattr(paper, name) for name in ("paid_at", "paid_amount")}
+        values = stored | {name: data[name] for name in stored if name in data}
+        if any(values[name] is None and stored[name] is not None for name in stored):
             values = dict.fromkeys(values)
         elif values["paid_amount"] is None and values["paid_at"] is not None:
             values["paid_amount"] = paper.amount
