@@ -162,7 +162,8 @@ def test_a_stage_is_dragged_to_another_place(crm, page, api):
         page.mouse.move(start["x"] + 4, start["y"] + 4)
         page.mouse.down()
         page.mouse.move(end["x"] + 60, end["y"] + end["height"] / 2, steps=8)
-        page.mouse.up()
+        with page.expect_navigation():
+            page.mouse.up()
         at = order.index(name)
         expect(page.locator(".ordered li").nth(at)).to_contain_text(name)
         assert stages(crm) == order
