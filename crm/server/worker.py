@@ -33,7 +33,7 @@ class Worker(BaseWorker):
     number = 0  # among the workers of the server
 
     def init_process(self) -> None:
-        end_with_parent()
+        end_with_parent(self.ppid)
         with suppress(AttributeError):
             LIBC.mallopt(SET_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
         super().init_process()
@@ -89,7 +89,9 @@ def give_back_memory() -> None:
         LIBC.malloc_trim(0)
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
     """Have Linux kill this process as soon as its parent ends, even if that is killed."""
     with suppress(OSError, AttributeError):
         LIBC.prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:  # it was killed before
+        os.kill(os.getpid(), signal.SIGKILL)

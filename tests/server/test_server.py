@@ -128,7 +128,15 @@ for name, value in changes.items():
     owner = server.Loop if hasattr(server.Loop, name) else server
     setattr(owner, name, value)
 if "slow_fork" in changes:
-    worker.end_with_parent = lambda: time.sleep(0.5)
+    worker.end_with_parent = lambda parent: time.sleep(0.5)
+if "late_fork" in changes:
+    end_with_parent = worker.end_with_parent
+    def end_later(parent):
+        Path(f"forked-{os.getpid()}").touch()
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        end_with_parent(parent)
+    worker.end_with_parent = end_later
 if "slow_start" in changes:
     server.raise_limit = lambda: time.sleep(0.5)  # the next after the socket listens
 own_pid = os.getpid()
@@ -377,6 +385,14 @@ def test_worker_ends_when_its_parent_is_killed(start, tmp_path):
         served.process.kill()
         assert worker in siblings
         wait_for(lambda: all(map(is_gone, siblings)))
+
+
+def test_worker_ends_whose_parent_was_killed_while_it_started(start, tmp_path):
+    served = start(late_fork=True)
+    wait_for(lambda: [*tmp_path.glob("forked-*")])
+    (worker,) = children_of(served)
+    served.process.kill()
+    wait_for(lambda: is_gone(worker))
 
 
 def children_of(served: Served) -> list[int]:
