@@ -5,7 +5,6 @@ its deliveries, and a rolled back one has none. The records in `data` look as GE
 """
 
 import secrets
-from contextlib import closing
 from typing import Any
 
 import orjson
@@ -212,7 +211,7 @@ def list_bodies_after(
     }
     bodies: list[bytes] = []
     continue_from, bytes_left = after, MAX_FEED_BYTES
-    with closing(iterate_rows(sql, params)) as events:
+    with iterate_rows(sql, params) as events:
         for sequence, id, kind, at, data, previous in events:
             if names := hidden[kind]:
                 shown = {name: part for name, part in loads(data).items() if name not in names}

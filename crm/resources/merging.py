@@ -7,7 +7,6 @@ those of both. The other one is deleted, and its id leads to that. All is one tr
 batch, whose undo puts back what still is as the merge left it.
 """
 
-from contextlib import closing
 from functools import partial
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -369,7 +368,7 @@ def _find_groups(noun: str, field: str, after: str, limit: int) -> list[dict[str
             break
         after = max(values)
         params = [dumps([*values]).decode()] * len(same)
-        with closing(iterate_rows(sql_of_records, params)) as records_of_values:
+        with iterate_rows(sql_of_records, params) as records_of_values:
             for value, records in groupby(records_of_values, itemgetter(0)):
                 group = [
                     {"resource": noun, "id": str(id), "name": name}

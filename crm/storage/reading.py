@@ -2,7 +2,7 @@
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from io import RawIOBase
 from itertools import islice
@@ -44,16 +44,17 @@ def snapshot() -> Iterator[None]:
 
 def batches(sql: str, params: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query, BATCH_ROWS at a time; inside `snapshot()`."""
-    with closing(iterate_rows(sql, params)) as rows_of_query:
+    with iterate_rows(sql, params) as rows_of_query:
         while batch := list(islice(rows_of_query, BATCH_ROWS)):
             yield batch
 
 
-def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Generator[tuple[Any, ...], None, None]:
-    """Yield the rows of a query one at a time. A caller that stops earlier closes the generator."""
+@contextmanager
+def iterate_rows(sql: str, params: Sequence[Any] = ()) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """Read the rows of a query one at a time. The query ends with the block, read or not."""
     session = current_session()
     with closing(session.connection.stream(*session.limited(sql, params))) as rows_of_query:
-        yield from rows_of_query
+        yield rows_of_query
 
 
 class BoundedRows:

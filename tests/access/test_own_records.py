@@ -358,7 +358,8 @@ def test_whatever_a_query_looks_like_it_reads_own_rows(office, table):
         for query in QUERIES:
             sql = query.format(table, table.upper())
             assert sorted(rows(sql)) == expected, sql
-            assert sorted(iterate_rows(sql)) == expected, sql
+            with iterate_rows(sql) as streamed:
+                assert sorted(streamed) == expected, sql
 
 
 @pytest.mark.files

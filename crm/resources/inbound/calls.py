@@ -6,7 +6,7 @@ again by the hook's mapping of that day.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from crm.access import rights
@@ -200,7 +200,7 @@ delete_after("inbound_call", "created_at")
 
 def list_naming(person: erasure.Person) -> list[dict[str, Any]]:
     """The calls whose bodies name a person, as they are shown."""
-    with heavy_work(), snapshot(), closing(iterate_rows(CALLS.select)) as rows:
+    with heavy_work(), snapshot(), iterate_rows(CALLS.select) as rows:
         named = [id for id, body in rows if _is_named_in(person, (body,))]
     return [CALL.one(id) for id in named]
 

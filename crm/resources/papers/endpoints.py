@@ -1,6 +1,5 @@
 """Endpoints of papers: those of a deal, all of them, their PDFs, their links, and an export."""
 
-from contextlib import closing
 from typing import IO, Any
 
 from flask import Response
@@ -104,7 +103,7 @@ def export_papers(query: Query) -> Response:
     )
 
     def write_file(to: IO[bytes]) -> None:
-        with snapshot(), closing(iterate_rows(sql, params)) as rows:
+        with snapshot(), iterate_rows(sql, params) as rows:
             cells = (
                 ["" if one is None else write(one) for write, one in zip(writers, row, strict=True)]
                 for row in rows
